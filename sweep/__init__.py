@@ -13,7 +13,7 @@ from typing import Any  # noqa: E402
 
 from integrators.lazy import import_after, lazy  # noqa: E402
 
-# Imported when first used: `sweep --help` should not wait for Dask, xarray and Numba.
+# Modules are imported at first use, so that `sweep --help` waits for none of Dask, xarray, Numba.
 _HOMES = {
     "ClusterSpec": "sweep.clusters.spec",
     "Experiment": "sweep.study.model",
@@ -29,7 +29,7 @@ _HOMES = {
     "drift_table": "sweep.tables.answers",
     "early_references": "sweep.store.failures:references_that_end_early",
     "errors": "sweep.errors",
-    "export": "sweep.exports.files",
+    "export": "sweep.exports.write",
     "extend": "sweep.campaign.extend",
     "failures": "sweep.store.failures:failed_runs",
     "grid": "sweep.tables.answers",
@@ -45,10 +45,10 @@ _HOMES = {
     "plugins": "sweep.plugins",
     "python_method": "sweep.plugins.written",
     "query": "sweep.tables.answers",
-    "recommend": "sweep.campaign.recommend.recommend",
+    "recommend": "sweep.campaign.recommend",
     "repair": "sweep.store.upkeep.repair",
     "report": "sweep.reports.page",
-    "report_site": "sweep.reports.site",
+    "report_site": "sweep.reports.matrix",
     "reports": "sweep.reports",
     "reproduce": "sweep.papers",
     "results": "sweep.tables.answers",
@@ -77,4 +77,4 @@ def __getattr__(name: str) -> Any:
     return _load(name)
 
 
-import_after("xarray", "sweep.tables.accessor")  # `ds.geosweep`, in whichever order they come
+import_after("xarray", "sweep.tables.accessor")  # adds `ds.geosweep`

@@ -1,17 +1,18 @@
 """All errors of Geosweep.
 
-Those that a user can mend are `InputError`; a run that ended early and can go on is `Interrupted`.
+`InputError` is an error that the user can correct; `Interrupted` means that a run ended early and
+can be resumed.
 """
 
+import contextlib
 import errno
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
-from integrators.errors import GeosweepError, InputError
+from integrators.errors import GeosweepError, InputError, check_known
 
 __all__ = [
-    "Gathered",
     "CannotUnite",
     "Damaged",
     "GeosweepError",
@@ -25,23 +26,22 @@ __all__ = [
     "TaskFailed",
     "Unreachable",
     "VersionMismatch",
-    "check_distinct_nodes",
-    "gather_each",
 ]
 
-MOST_PROBLEMS = 100  # of a study that are told; nobody reads more
-# The sentence at the end of a problem that lists names, as all integrators that would do.
+KeyPath = tuple[str | int, ...]  # keys and indices that lead to a value of a study
+MOST_PROBLEMS = 100  # problems of a study that are reported; nobody reads more
+# A sentence at the end of a problem that lists names, such as all integrators that would fit.
 LIST_OF_NAMES = re.compile(r"[A-Z][^.:]*: (?P<names>[^,:]*(?:, [^,:]*){5,})$")
 
 
 class StudyError(InputError):
-    """A study that cannot be used; one line for each problem.
+    """A study that cannot be used, with a line for each problem.
 
     Parameters
     ----------
     *problems : str
-        Each as ``file:line: key.path: what is wrong, what was expected``; of very many, the first
-        are told. A long list of names that several end with is told once.
+        Each as ``file:line: key.path: what is wrong, what was expected``. The message has at most
+        the first `MOST_PROBLEMS`, and a long list of names in several problems only once.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -51,7 +51,7 @@ class StudyError(InputError):
 
 
 def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
-    """The problems; later ones refer to a long list of names that an earlier one ends with."""
+    """Yield the problems, of which later ones refer to a long list of names in an earlier one."""
     seen = set()
     for problem in problems:
         listed = LIST_OF_NAMES.search(problem)
@@ -62,85 +62,134 @@ def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
         yield problem
 
 
-class Gathered:
-    """Calls readers one after the other, so that all their problems are reported together."""
+class Problem(NamedTuple):
+    """What is wrong with a value of a study.
 
-    FAILED = object()
+    Parameters
+    ----------
+    path : tuple of str and int
+        Keys and indices that lead to the value, from those on that whoever is told knows.
+    said : str
+    other : tuple of str and int or None
+        Those of another value, whose place follows the text.
+    remedy : str
+        Follows that.
+    """
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    path: KeyPath
+    said: str
+    other: KeyPath | None = None
+    remedy: str = ""
 
-    def __call__(self, read: Callable[..., Any], *needs: Any) -> Any:
-        """``read(*needs)``, or `FAILED` where that or one of its needs is a problem."""
-        if any(need is self.FAILED for need in needs):
-            return self.FAILED
-        try:
-            return read(*needs)
-        except StudyError as error:
-            self.problems.extend(error.problems)
-            if len(self.problems) > MOST_PROBLEMS:
-                self.raise_problems()
-            return self.FAILED
-
-    def raise_problems(self) -> None:
-        """Raise all problems, if there are any."""
-        if self.problems:
-            # a default's problem is found once by each experiment that uses it
-            raise StudyError(*dict.fromkeys(self.problems))
+    def under(self, path: KeyPath) -> "Problem":
+        """The same, told from further up."""
+        other = None if self.other is None else path + self.other
+        return self._replace(path=path + self.path, other=other)
 
 
-def gather_each(read: Callable[..., Any], *columns: Iterable[Any]) -> tuple[Any, ...]:
-    """``read`` of each row of some columns; the problems of all are reported together."""
-    gather = Gathered()
-    found = tuple(gather(read, *row) for row in zip(*columns, strict=True))
-    gather.raise_problems()
-    return found
+class WrongValues(InputError):
+    """Values that cannot be used, each with its `Problem`. Where they stand, the text knows."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.said for problem in problems))
+        self.problems = problems
 
 
-def check_distinct_nodes(
-    nodes: Iterable[Any], values: Iterable[Any], what: str, remedy: str = ""
+def problems_in(error: InputError) -> tuple[Problem, ...]:
+    """The problems that an error tells of: its only one is at its key, or key path."""
+    if isinstance(error, WrongValues):
+        return error.problems
+    parts = re.findall(r"\w+", error.key or "")
+    path = tuple(int(part) if part.isdigit() else part for part in parts)
+    return (Problem(path, str(error)),)
+
+
+@contextlib.contextmanager
+def noted(problems: list[Problem], *path: str | int) -> Iterator[None]:
+    """Within this, what is wrong is put to other problems, as wrong under some keys."""
+    try:
+        yield
+    except InputError as error:
+        problems += [one.under(path) for one in problems_in(error)]
+
+
+@contextlib.contextmanager
+def under(*path: str | int) -> Iterator[None]:
+    """Within this, what is wrong is wrong under some keys."""
+    problems: list[Problem] = []
+    with noted(problems, *path):
+        yield
+    if problems:
+        raise WrongValues(*problems)
+
+
+def read_each(
+    read: Callable[..., Any], *columns: Iterable[Any], paths: Iterable[KeyPath] | None = None
+) -> tuple[Any, ...]:
+    """``read`` of each row of some columns, under its number or path; all problems together."""
+    rows, found, problems = list(zip(*columns, strict=True)), list[Any](), list[Problem]()
+    numbers = ((index,) for index in range(len(rows)))
+    for path, row in zip(numbers if paths is None else paths, rows, strict=True):
+        with noted(problems, *path):
+            found.append(read(*row))
+        if len(problems) > MOST_PROBLEMS:
+            break
+    if problems:
+        raise WrongValues(*problems)
+    return tuple(found)
+
+
+def check_keys(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
+    """Refuse unknown keys of a table, all of them."""
+    keys = list(keys)
+    read_each(lambda key: check_known(kind, key, known), keys, paths=[(key,) for key in keys])
+
+
+def check_distinct(
+    values: Iterable[Any], what: str, remedy: str = "", paths: Sequence[KeyPath] | None = None
 ) -> None:
-    """Refuse a value that stands twice."""
-    first: dict[Any, Any] = {}
-    for node, value in zip(nodes, values, strict=True):
+    """Refuse a value of a list that stands there twice."""
+    first: dict[Any, KeyPath] = {}
+    for index, value in enumerate(values):
+        path: KeyPath = (index,) if paths is None else paths[index]
         if value in first:
-            raise node.error(f"the {what} {value!r} is also that of {first[value].where}{remedy}")
-        first[value] = node
+            said = f"the {what} {value!r} is also that of "
+            raise WrongValues(Problem(path, said, first[value], remedy))
+        first[value] = path
 
 
 class StoreError(InputError):
-    """A store that cannot take this study."""
+    """A store that cannot be used, or not with this study."""
 
 
 class CannotUnite(InputError):
-    """Studies that contradict each other, so that no store can have the runs of both."""
+    """Studies that contradict each other, so that one store cannot hold the runs of both."""
 
 
 class Unreachable(GeosweepError, OSError):
-    """An object store that does not do what it is asked, however often: says why."""
+    """An object store that fails despite retries; the message says why."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
     @classmethod
     def for_reason(cls, text: str) -> Self:
-        """One of this reason."""
+        """The error with a reason as its message."""
         return cls(errno.EIO, text)
 
 
 class Damaged(GeosweepError):
-    """A file of a store that is not what was written, or cannot be read.
+    """A file of a store that was changed or cannot be read.
 
     Parameters
     ----------
     text : str
-        What is wrong with it.
+        What is wrong with the file.
     file : str
-        Its name, or those of its array and its chunk; empty where `text` says it, or it is not
-        known yet, see `sweep.store.files.ArrayFiles.damage`.
+        Name of the file, or of its array and chunk. It is empty if `text` contains it, or until
+        `sweep.store.files.ArrayFiles.damage` adds it.
     remedy : str
-        What to do about it; empty as long as it is not known which store it is of, see
-        `sweep.store.files.damage_of_store`.
+        What to do about it; empty until `sweep.store.files.damage_of_store` adds it.
     """
 
     def __init__(self, text: str, file: str = "", remedy: str = "") -> None:
@@ -153,17 +202,17 @@ class Damaged(GeosweepError):
 
 
 class Interrupted(GeosweepError, RuntimeError):
-    """The run ended early, for the reason given; what was running is committed or repeated."""
+    """A run ended early, for the reason given; running tasks are committed or will be repeated."""
 
 
 class TaskFailed(GeosweepError, RuntimeError):
-    """A task raised: says which and why."""
+    """A task raised an exception; the message says which task, and why."""
 
 
 class LeaseLost(GeosweepError):
-    """A task is fenced off: its session has ended, or another coordinator holds the store.
+    """A task is fenced off: its session has ended, or another coordinator holds the lease.
 
-    Workers only: a coordinator that has lost its lease is `Interrupted`, which ends its run.
+    Only workers raise it; a coordinator that has lost its lease raises `Interrupted`.
     """
 
 
@@ -172,7 +221,7 @@ class VersionMismatch(GeosweepError, RuntimeError):
 
 
 class StoreLost(GeosweepError, RuntimeError):
-    """The store of a run was moved, deleted or replaced while it ran: says what to do."""
+    """The store was moved, deleted or replaced during a run; the message says what to do."""
 
 
 class StoreUnseen(GeosweepError, RuntimeError):

@@ -5,7 +5,6 @@ names that a folder of the user's, or another distribution, may have too: Python
 Needs nothing but Python.
 """
 
-import contextlib
 import importlib
 import importlib.util
 import os
@@ -51,7 +50,9 @@ def _check_package(name: str) -> None:
         return
     if found is None:
         raise ImportError(f"Geosweep's package {name!r} is not in {HOME}; install Geosweep again")
-    owners = _distributions_with(found, name)
+    from importlib.metadata import packages_distributions  # takes a while, and is needed here alone
+
+    owners = [owner for owner in packages_distributions().get(name, ()) if owner != "geosweep"]
     whose = f"that of the distribution {owners[0]!r} in {found.parent}" if owners else f"{found}"
     searched = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if found == own:  # one was installed over the other
@@ -75,19 +76,6 @@ def _place_of_package(name: str) -> Path | None:
     places = spec.submodule_search_locations
     place = next(iter(places), None) if places is not None else spec.origin
     return None if place is None else Path(place).resolve()
-
-
-def _distributions_with(place: Path, name: str) -> list[str]:
-    """Names of the distributions, other than Geosweep, that installed a package at a place."""
-    import importlib.metadata  # takes a while, and is needed here alone
-
-    found = []
-    for distribution in importlib.metadata.distributions(path=[os.fspath(place.parent)]):
-        with contextlib.suppress(OSError, ValueError):
-            owned = {file.parts[0].removesuffix(".py") for file in distribution.files or ()}
-            if name in owned and distribution.metadata["Name"] != "geosweep":
-                found.append(distribution.metadata["Name"])
-    return found
 
 
 def _is_command_line() -> bool:

@@ -1,4 +1,4 @@
-"""Plain text: numbers and tables for a terminal, and files of it, read within a limit."""
+"""Plain text: numbers and tables for a terminal, and reading of files of limited size."""
 
 import errno
 import math
@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,15 +16,15 @@ from integrators.errors import InputError
 if TYPE_CHECKING:
     import pandas
 
-# C0, DEL and C1, which terminals obey; separators of lines; what changes the direction of text;
-# and halves of surrogate pairs, which stand for bytes of file names that are no UTF-8.
+# C0, DEL and C1, which terminals obey; line separators; characters that change the direction of
+# text; and lone surrogates, which stand for bytes of file names that are not UTF-8.
 CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 UNSEEN, UNSEEN_OR_NEWLINE = re.compile(f"[{CONTROLS}]"), re.compile(f"[{CONTROLS}\n]")
 SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def format_number(value: Any, digits: int = 3) -> str:
-    """A number in as few characters as `digits` significant ones need; an en dash for none."""
+    """A number with at most `digits` significant digits; an en dash for None and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
@@ -33,14 +33,14 @@ def format_number(value: Any, digits: int = 3) -> str:
 
 
 def escape_control_characters(text: object) -> str:
-    """A label or name in one line: its control characters and newlines as escapes, ``\\x1b``."""
+    """A label or name on one line, with control characters and newlines as escapes (``\\x1b``)."""
     return UNSEEN_OR_NEWLINE.sub(_escape_of_control_character, str(text))
 
 
 def escape_controls_in_lines(text: str) -> str:
-    """Lines of text: control characters as escapes, newlines as they are.
+    """Lines of text, with control characters other than newlines as escapes.
 
-    From ``\\u007f`` on the escapes are those of JSON as well, which stays what it is.
+    From ``\\u007f`` on, the escapes are also those of JSON, so that JSON keeps its meaning.
     """
     return UNSEEN.sub(_escape_of_control_character, text)
 
@@ -50,17 +50,20 @@ def _escape_of_control_character(match: re.Match[str]) -> str:
     return SHORT.get(match.group()) or (f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}")
 
 
-def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) -> str:
+def format_table(
+    headers: Iterable[object], rows: Iterable[Sequence[object]], kept: Collection[str] = ()
+) -> str:
     """Text in aligned columns: words to the left, numbers to the right.
 
-    Each cell is one line: what cannot be seen in it is shown, see `escape_control_characters`. A
-    terminal that is too narrow for all columns gets fewer, and a line that names the others; never
-    without those in `KEPT_COLUMNS`.
+    Cells are on one line, see `escape_control_characters`. If a terminal is too narrow, columns are
+    left out, and a last line names them.
 
     Parameters
     ----------
     headers : sequence of str
     rows : sequence of sequence of str
+    kept : collection of str, optional
+        Headers of columns that are never left out.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     widths = [max(len(cell) for cell in column) for column in columns]
     right = [len(lines) > 1 and all(_is_numeric(cell) for cell in column[1:]) for column in columns]
     lines.insert(1, ["─" * width for width in widths])
-    shown = _columns_that_fit(lines[0], widths)
+    shown = _columns_that_fit(lines[0], widths, kept)
     left_out = [name for number, name in enumerate(lines[0]) if number not in shown]
     text = "\n".join(
         "  ".join(
@@ -83,25 +86,22 @@ def format_table(headers: Iterable[object], rows: Iterable[Sequence[object]]) ->
     return text + f"\n(a wider terminal also shows {', '.join(left_out)})" * bool(left_out)
 
 
-# What a table is read for: no terminal is too narrow for these columns.
-KEPT_COLUMNS = ("verdict", "problem", "status", "before", "now", "after", "would be added",
-                "CPU time")  # fmt: skip
+def _columns_that_fit(
+    headers: Sequence[str], widths: Sequence[int], kept: Collection[str]
+) -> list[int]:
+    """Indices of the columns that fit into standard output, including all that are kept.
 
-
-def _columns_that_fit(headers: Sequence[str], widths: Sequence[int]) -> list[int]:
-    """Numbers of the columns that standard output has room for, and of those that are kept.
-
-    The last ones are left out first, but never the first one.
+    The last columns are left out first; the first one never.
     """
     shown, room = list(range(len(widths))), width_of_output()
     for number in reversed(shown[1:]):
-        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] not in KEPT_COLUMNS:
+        if sum(widths[k] + 2 for k in shown) - 2 > room and headers[number] not in kept:
             shown.remove(number)
     return shown
 
 
 def width_of_output(most: int = sys.maxsize) -> int:
-    """Columns that standard output has: `most`, or fewer where a terminal has no more."""
+    """Width of standard output in characters: that of the terminal, but at most `most`."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     return min(most, shutil.get_terminal_size().columns) if is_terminal else most
 
@@ -111,7 +111,7 @@ def _is_numeric(cell: str) -> bool:
 
 
 def value_for_json(value: Any) -> Any:
-    """Numpy numbers as Python's, tuples as lists, and NaN and infinities as None."""
+    """A value for JSON: NumPy numbers as Python's, tuples as lists, NaN and infinities as None."""
     if isinstance(value, dict):
         return {key: value_for_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -121,7 +121,7 @@ def value_for_json(value: Any) -> Any:
 
 
 def format_duration(seconds: float) -> str:
-    """A time in the unit that suits it: ``12 s``, ``3.4 min``, ``2.1 h``."""
+    """A duration in a suitable unit: ``12 s``, ``3.4 min``, ``2.1 h``."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
@@ -129,30 +129,34 @@ def format_duration(seconds: float) -> str:
 
 
 def about_duration(seconds: float) -> str:
-    """A time that is expected, in words: ``about 12 s``; ``0 s`` where there is nothing to do."""
+    """An expected duration in words, such as ``about 12 s``; ``0 s`` if there is nothing to do."""
     return f"about {format_duration(seconds)}" if seconds else "0 s"
 
 
 def join_with_and(words: Iterable[str]) -> str:
-    """Join words in a list: ``a``, ``a and b``, ``a, b and c``."""
+    """Join words: ``a``, ``a and b``, ``a, b and c``."""
     *before, last = words
     return f"{', '.join(before)} and {last}" if before else last
 
 
 def count_with_noun(count: int, noun: str) -> str:
-    """A number of things in words: ``1 run``, ``2 runs``."""
+    """A count with its noun: ``1 run``, ``2 runs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def data_frame(data: Any, columns: list[str] | None = None) -> "pandas.DataFrame":
-    """A `pandas.DataFrame`. The first call imports pandas, which takes a third of a second.
+    """Make a `pandas.DataFrame`; the first call imports pandas, which takes 0.3 s.
 
     Parameters
     ----------
     data : list of dict, list of list, or dict of str to array
         Rows, or columns by name.
     columns : list of str, optional
-        Names of the columns, where rows are lists.
+        Names of the columns, if rows are lists.
+
+    Returns
+    -------
+    pandas.DataFrame
     """
     import pandas
 
@@ -163,12 +167,13 @@ def data_frame(data: Any, columns: list[str] | None = None) -> "pandas.DataFrame
 
 
 def open_regular_file(path: Path, most: int, what: str) -> BinaryIO:
-    """Open a regular file of at most so many bytes for reading; it is not waited for.
+    """Open a regular file of limited size for reading, without blocking.
 
     Parameters
     ----------
     path : Path
     most : int
+        Maximum size in bytes.
     what : str
         What the file is, with its article, for messages.
 
@@ -181,23 +186,23 @@ def open_regular_file(path: Path, most: int, what: str) -> BinaryIO:
     OSError
         As `open`; also for a path that no file can have.
     InputError
-        For a device, a pipe or a socket, and a file that is too large.
+        If the path is a device, a pipe or a socket, or the file is too large.
     """
-    # A pipe would be waited for, and a terminal could become that of this process.
+    # Opening a pipe could block, and a terminal could become that of this process.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
         mode = os.stat(path).st_mode
     except ValueError:  # a null byte
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # to open a device can do something
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a device can have effects
         raise InputError(f"{path} is a device, a pipe or a socket; expected {what}, a regular file")
     descriptor = os.open(path, flags)
     try:
         found = os.fstat(descriptor)
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(found.st_mode):  # it was another file a moment ago
-            raise InputError(f"{path} is no regular file; expected {what}")
+        if not stat.S_ISREG(found.st_mode):  # replaced since the check above
+            raise InputError(f"{path} is not a regular file; expected {what}")
         if found.st_size > most:
             raise InputError(
                 f"{path} has {found.st_size:,} bytes; expected {what}, at most {most:,} bytes"
@@ -209,7 +214,7 @@ def open_regular_file(path: Path, most: int, what: str) -> BinaryIO:
 
 
 def read_regular_file(path: Path, most: int, what: str) -> bytes:
-    """The bytes of a regular file, as `open_regular_file`; however it grows meanwhile."""
+    """Read a regular file as `open_regular_file` opens it; raises if it grows beyond `most`."""
     with open_regular_file(path, most, what) as file:
         data = file.read(most + 1)
     if len(data) > most:

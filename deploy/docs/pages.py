@@ -248,7 +248,7 @@ def _integrators():
     pages = {
         f"integrators/{family}.md": _family_page(family, of) for family, of in FAMILIES.items()
     }
-    index = ["# Integrators", "By construction; `sweep guide integrators` has them in one table."]
+    index = ["# Integrators", "By construction; `sweep guide methods` says which fit."]
     for family, of in FAMILIES.items():
         title = _title_of_family(of)
         index += [f"## [{title}]({family}.md)", _described(of, "#method-{}")]

@@ -241,7 +241,7 @@ def obstacle_to_following(integrator: Integrator) -> str:
     if not integrator.method.tangents:
         return (
             f"{integrator.label!r} takes its steps in Python: no tangent vectors go along with "
-            "them; expected a compiled integrator, see `sweep guide plugins`"
+            "them; expected a compiled integrator, see `sweep guide integrator`"
         )
     if integrator.arithmetic != DOUBLE:
         return (

@@ -1,6 +1,6 @@
-"""Answers from a run table, on xarray alone: orders, drifts, dense grids.
+"""Analyses of a run table that need only xarray: orders, drifts, work, chaos, full grids.
 
-Each function takes one experiment of a store, or any selection of its runs:
+Each function takes one experiment of a store, or a selection of its runs:
 
 >>> tree = sweep.open_study("orders.zarr")
 >>> order_table(tree["composition"])
@@ -9,43 +9,25 @@ Each function takes one experiment of a store, or any selection of its runs:
 
 from integrators.lazy import lazy
 
-# Imported when first used: `sweep query` should not wait for what estimates orders.
-_HOMES = {
-    "DriftEstimate": "sweep.analysis.drift.drifts",
-    "OrderEstimate": "sweep.analysis.convergence.orders",
-    "SELF": "sweep.analysis.convergence.curves",
-    "ToleranceEstimate": "sweep.analysis.convergence.orders",
-    "WorkEstimate": "sweep.analysis.efficiency.pareto",
-    "adaptive_runs": "sweep.analysis.runs.selection",
-    "ask_each_experiment": "sweep.analysis.runs.query",
-    "arithmetic_table": "sweep.analysis.drift.arithmetic",
-    "chaos_table": "sweep.analysis.chaos",
-    "drift_table": "sweep.analysis.drift.drifts",
-    "grid": "sweep.analysis.runs.grid",
-    "has_structure": "sweep.analysis.structure",
-    "integrators_without_exponents": "sweep.analysis.chaos",
-    "is_order_study": "sweep.analysis.runs.selection",
-    "least_work": "sweep.analysis.efficiency.pareto",
-    "name_of_energy_quantity": "sweep.analysis.runs.selection",
-    "order_table": "sweep.analysis.convergence.orders",
-    "orders_across": "sweep.analysis.convergence.across",
-    "orders_and_tolerances": "sweep.analysis.convergence.orders",
-    "quantities_with_recorded_error": "sweep.analysis.drift.cells",
-    "query": "sweep.analysis.runs.query",
-    "query_refusals_in_words": "sweep.analysis.runs.query",
-    "results": "sweep.analysis.runs.summaries",
-    "scanned_axes": "sweep.analysis.runs.selection",
-    "run_table_has_error": "sweep.analysis.convergence.curves",
-    "structure_table": "sweep.analysis.structure",
-    "summarize_chaos": "sweep.analysis.summary",
-    "summarize_drifts": "sweep.analysis.summary",
-    "summarize_orders": "sweep.analysis.summary",
-    "summarize_sources": "sweep.analysis.summary",
-    "summarize_structure": "sweep.analysis.summary",
-    "summarize_work": "sweep.analysis.summary",
-    "tolerance_table": "sweep.analysis.convergence.orders",
-    "units": "sweep.analysis.runs.summaries",
-    "variables_of_chaos": "sweep.analysis.chaos",
-    "work_table": "sweep.analysis.efficiency.work",
+# Modules are imported at first use, so that `sweep query` does not wait for the others.
+_NAMES = {
+    "chaos": "chaos_table integrators_without_exponents variables_of_chaos",
+    "convergence.across": "orders_across",
+    "convergence.curves": "SELF run_table_has_error",
+    "convergence.orders": "OrderEstimate ToleranceEstimate order_table tolerance_table "
+    "orders_and_tolerances",
+    "drift.arithmetic": "arithmetic_table",
+    "drift.cells": "quantities_with_recorded_error",
+    "drift.drifts": "DriftEstimate drift_table",
+    "efficiency.pareto": "WorkEstimate least_work",
+    "efficiency.work": "work_table",
+    "runs.grid": "grid",
+    "runs.query": "ask_each_experiment query query_refusals_in_words",
+    "runs.selection": "adaptive_runs is_order_study name_of_energy_quantity scanned_axes",
+    "runs.summaries": "results units",
+    "structure": "has_structure structure_table",
+    "summary": "summarize_chaos summarize_drifts summarize_orders summarize_sources "
+    "summarize_structure summarize_work",
 }
+_HOMES = {name: f"sweep.analysis.{at}" for at, names in _NAMES.items() for name in names.split()}
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Order and chaos of motions, from the recorded Lyapunov exponents and MEGNO."""
+"""Regular and chaotic motion, judged by recorded Lyapunov exponents and MEGNO."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,21 +10,20 @@ import xarray as xr
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.summaries import Spread
 
-KIND = "chaos"  # of the variables, by their attribute
+KIND = "chaos"  # attribute `kind` of the variables
 MEGNO = "megno"
 CHAOTIC = "chaotic"
 NONE = "no chaos seen"
 UNDECIDED = "undecided"
 
-LEVEL = 2.0  # of MEGNO where the motion is quasi-periodic
-HIGH = 5.0  # and what it is above where it is chaotic,
-GROWING = 1.5  # with so many times its value at half the time: twice if it grows like t
-NEAR = 0.5  # above its level, and above its value at half the time, where no chaos is seen
-FEWEST = 4  # sample intervals, of which one ends near half the time
-HALFWAY = 0.1  # of the duration: how near to half of it a sample is needed
+LEVEL = 2.0  # MEGNO of quasi-periodic motion
+HIGH = 5.0  # MEGNO of chaotic motion is larger than this, and
+GROWING = 1.5  # times its value at half the time; the ratio is 2 where MEGNO grows like t
+NEAR = 0.5  # without chaos, MEGNO exceeds LEVEL, and its value at half the time, by at most this
+FEWEST = 4  # sample intervals, so that one of them ends near half the time
+HALFWAY = 0.1  # largest distance of a sample from half the time, as a share of the duration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,37 +33,37 @@ class ChaosEstimate:
     Attributes
     ----------
     integrator : str
-        The label in the study.
+        Label in the study.
     parameters : dict
         Values of the scanned axes.
     step_size, tolerance : float
-        One of them is NaN, unless the integrator has so many equal steps as an adaptive one.
+        One of them is NaN, except for an integrator that takes as many equal steps as an adaptive
+        run.
     starts, left_out : int
-        Initial conditions that count, and runs that failed, are not finished, have left the study
-        or for whose steps no derivative was found.
+        Number of initial conditions that are used; and number of runs that are not, because they
+        failed, are not finished, left the study, or have steps without a derivative.
     stopped : int
-        Of the starts that count those whose runs fail later; see `runs.judged`.
+        Number of the used starts whose runs fail later; see `judged_runs`.
     duration : float
-        Time over which they are judged.
+        Time over which the runs are judged.
     exponents : tuple of Spread
-        Lyapunov exponents at the end, the largest first; as many as are recorded.
+        The recorded Lyapunov exponents at the end, the largest first.
     megno : Spread
-        At the end; NaN where it is not recorded.
+        MEGNO at the end; NaN if it is not recorded.
     chaotic, regular, undecided : int
-        Starts by their verdict; all 0 without MEGNO.
+        Numbers of starts with each verdict; all 0 without MEGNO.
     chaotic_exponents : Spread
-        Largest exponents of the starts that are chaotic; NaN without any, or where none is
-        recorded.
+        Largest exponents of the chaotic starts; NaN if there are none, or none is recorded.
     hidden : float
-        Of the starts without chaos the largest exponent, or that with which the largest MEGNO would
-        go along, 2 megno / t, and at least 1 / t: smaller ones could not be seen. NaN without any.
+        Exponents smaller than this could not be seen in the starts without chaos. It is the maximum
+        of their exponents, of 2 megno / t, and of 1 / t; NaN without such starts.
     longer : float
-        The duration with which the exponents of the undecided starts, if they last, would be seen;
-        NaN without any.
+        Duration at which MEGNO would show the exponents of the undecided starts, if these persist;
+        NaN without such starts.
     halved : bool
-        Whether there is a sample near half the time; without it nothing is decided.
+        Whether there is a sample near half the time, without which there is no verdict.
     units, time_units : str
-        Of exponents and of times.
+        Units of exponents and of times.
     """
 
     integrator: str
@@ -89,7 +88,7 @@ class ChaosEstimate:
 
     @property
     def verdict(self) -> str:
-        """`CHAOTIC`, `NONE` or `UNDECIDED` if all starts are alike; else the starts of each."""
+        """The verdict if all starts have the same; else the number of starts with each verdict."""
         alike = len(self.counts) == 1
         return ", ".join(
             name if alike else f"{count} {name}" for name, count in self.counts.items()
@@ -97,18 +96,18 @@ class ChaosEstimate:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Starts by their verdict, of those that there are."""
+        """Numbers of starts by verdict, without verdicts that no start has."""
         counts = {CHAOTIC: self.chaotic, NONE: self.regular, UNDECIDED: self.undecided}
         return {verdict: count for verdict, count in counts.items() if count}
 
     @property
     def telling(self) -> float:
-        """`longer` as a multiple of the duration, which step sizes divide."""
+        """`longer`, rounded up to a multiple of the duration, which step sizes divide."""
         return float(np.ceil(self.longer / self.duration) * self.duration)
 
     @property
     def in_words(self) -> str:
-        """The open questions of the verdict, with the number that would decide."""
+        """What the verdict leaves open, with the duration that would decide."""
         time = "" if self.time_units == "1" else f" {self.time_units}"
         rate = "" if self.units == "1" else f" {self.units}"
         said = [] if self.starts else ["no run is complete"]
@@ -121,7 +120,7 @@ class ChaosEstimate:
         elif self.undecided and not self.stopped:
             lasting = np.isfinite(self.longer)
             run = f"run of {self.telling:g}{time}" if lasting else "longer run"
-            said.append(f"a {run} would tell" + (", if the exponents last" if lasting else ""))
+            said.append(f"a {run} would decide" + (", if the exponents last" if lasting else ""))
         if self.stopped:
             said.append(
                 f"judged until t = {self.duration:g}{time}, after which {self.stopped} of "
@@ -131,11 +130,11 @@ class ChaosEstimate:
 
 
 def chaos_table(dataset: xr.Dataset | xr.DataTree) -> list[ChaosEstimate]:
-    """Judge order and chaos by Lyapunov exponents and MEGNO.
+    """Judge by Lyapunov exponents and MEGNO whether motion is regular or chaotic.
 
-    A start is chaotic where MEGNO ends above 5 and is more than one and a half times that at half
-    the time, as it is where it grows like λt/2; no chaos is seen where it ends below 2.5, and not
-    more than 0.5 above its value at half the time.
+    A start is chaotic if MEGNO ends above 5 and at more than 1.5 times its value at half the time,
+    as it does where it grows like λt/2. No chaos is seen if MEGNO ends below 2.5, and at most 0.5
+    above its value at half the time.
 
     Parameters
     ----------
@@ -145,13 +144,13 @@ def chaos_table(dataset: xr.Dataset | xr.DataTree) -> list[ChaosEstimate]:
     Returns
     -------
     list of ChaosEstimate
-        By integrator, scanned values and step size or tolerance, but for those of
+        By integrator, scanned values and step size or tolerance, except those in
         `integrators_without_exponents`.
 
     Raises
     ------
     InputError
-        If neither is recorded, or no run of the selection has exponents.
+        If neither exponents nor MEGNO are recorded, or no run of the selection has any.
     """
     dataset = selection.run_table_without_repeats(dataset)
     names = variables_of_chaos(dataset)
@@ -174,7 +173,7 @@ def chaos_table(dataset: xr.Dataset | xr.DataTree) -> list[ChaosEstimate]:
 
 
 def integrators_without_exponents(dataset: xr.Dataset) -> dict[str, str]:
-    """Why integrators of a run table have no exponents, by their labels.
+    """Labels of integrators without exponents, with the reason for each.
 
     Parameters
     ----------
@@ -199,7 +198,7 @@ def integrators_without_exponents(dataset: xr.Dataset) -> dict[str, str]:
 
 
 def variables_of_chaos(dataset: xr.Dataset) -> list[str]:
-    """Names of the exponents, the largest first, and of MEGNO, as far as they are recorded."""
+    """Names of the recorded variables: exponents, the largest first, and MEGNO."""
     names = [str(n) for n, found in dataset.data_vars.items() if found.attrs.get("kind") == KIND]
     return sorted(names, key=lambda name: (name == MEGNO, name))
 
@@ -207,7 +206,7 @@ def variables_of_chaos(dataset: xr.Dataset) -> list[str]:
 def _estimate_of_cell(
     setting: dict[str, Any], cell: xr.Dataset, names: Sequence[str]
 ) -> ChaosEstimate:
-    judged, runs = judged_runs(cell, FEWEST), cell.sizes["run"]
+    judged, runs = selection.judged_runs(cell, FEWEST), cell.sizes["run"]
     cell = selection.take_runs(cell, judged.positions).isel(time=slice(0, judged.samples))
     times = cell["time"].values
     duration, middle = float(times[-1] - times[0]), (times[0] + times[-1]) / 2
@@ -225,7 +224,7 @@ def _estimate_of_cell(
     rates = 2.0 * after / duration
     seen = np.max([np.full(starts, 1.0 / duration), rates, *exponents], axis=0)
     least = np.min(rates[left], initial=np.inf)
-    tells = 0.0 < least < np.inf  # in the duration MEGNO reaches twice `HIGH`
+    tells = 0.0 < least < np.inf  # MEGNO reaches twice `HIGH` in this duration
     return ChaosEstimate(
         **setting,
         starts=starts,

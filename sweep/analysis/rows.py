@@ -1,4 +1,4 @@
-"""Tables as they are printed and shown, and lists of rows that are tables."""
+"""Tables for the terminal, notebooks and reports, and lists of rows that are shown as tables."""
 
 import dataclasses
 import textwrap
@@ -24,26 +24,28 @@ Item = TypeVar("Item")
 Key = TypeVar("Key")
 PLAIN = (str, int, float, bool, type(None))
 NESTED = object()
-WIDTH = 100  # of lines of text above a table
-MOST_SHOWN = 60  # rows of a table that has no form of its own
+WIDTH = 100  # characters in a line of text above a table
+MOST_SHOWN = 60  # rows that are shown of a table without a format of its own
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table as it is printed, and as the report shows it.
+    """A table of text cells, for the terminal, notebooks, reports and LaTeX.
 
     Attributes
     ----------
     headers : list of str
     rows : list of list of str
     title : str
-        A line above it; empty for none.
+        Line above the table; empty for none.
     notes : list of str
-        Lines below it.
+        Lines below the table.
     units : dict of str to str
-        Units of columns by their headers, for LaTeX; as text, the title names them.
+        Units of columns by their headers, for LaTeX. In text, the title has the units.
     summary : str
         The result in a sentence, above the title; see `sweep.analysis.summary`.
+    kept : sequence of str
+        Headers of the columns that even a narrow terminal shows.
     """
 
     headers: list[str]
@@ -52,12 +54,13 @@ class Table:
     notes: Sequence[str] = ()
     units: dict[str, str] = dataclasses.field(default_factory=dict)
     summary: str = ""
+    kept: Sequence[str] = ()
 
     def __str__(self) -> str:
         summary = escape_control_characters(self.summary)
         lines = textwrap.wrap(summary, width_of_output(WIDTH), break_on_hyphens=False)
         lines += [escape_controls_in_lines(self.title)] if self.title else []
-        lines.append(format_table(self.headers, self.rows))
+        lines.append(format_table(self.headers, self.rows, self.kept))
         notes = map(escape_control_characters, self.notes)
         return "\n".join([*lines, *([""] if self.notes else []), *notes])
 
@@ -66,22 +69,22 @@ class Table:
         return html_text(self.summary, bold=True) + table
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """The cells, as they are printed, as a `pandas.DataFrame`."""
+        """The printed cells as a `pandas.DataFrame`."""
         return data_frame(self.rows, self.headers)
 
 
 class Rows(list[Any]):
-    """Rows of an answer, a list that shows as a table.
+    """Rows of an analysis: a list that is shown as a table.
 
     Parameters
     ----------
     rows : iterable of (dataclass instances or dict)
     tables : callable, optional
-        The rows as tables; unless given, one of the columns of `to_dataframe`.
+        Makes tables of the rows. By default, one table has the columns of `to_dataframe`.
     experiments : sequence of str, optional
-        That each row is of, where they are of experiments by name.
+        The name of the experiment of each row.
     notes : sequence of str, optional
-        Lines below the tables: what has no row, and why.
+        Lines below the tables that say what has no row, and why.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class Rows(list[Any]):
         super().__init__(rows)
         self._tables, self.notes = tables, list(notes)
         names = list(experiments)
-        # By identity, so that rows may be sorted.
+        # By identity of the row, so that rows may be sorted.
         self._experiment = dict(zip(map(id, self), names, strict=True)) if names else {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -102,12 +105,12 @@ class Rows(list[Any]):
 
     @property
     def experiments(self) -> list[str]:
-        """The experiment of each row; empty where they are of one that has no name."""
+        """The experiment of each row; empty if all rows are from one experiment without a name."""
         return [self._experiment.get(id(row), "") for row in self] if self._experiment else []
 
     @property
     def summary(self) -> list[str]:
-        """What the tables say, see `sweep.analysis.summary`; of several experiments with names."""
+        """The summaries of the tables, with names if there are several experiments."""
         found = self._tables_by_experiment()
         return [
             f"{name}: {table.summary}" if len(found) > 1 else table.summary
@@ -122,9 +125,9 @@ class Rows(list[Any]):
         Returns
         -------
         pandas.DataFrame
-            Scanned values have a column each, parts of a value are ``NAME_PART``, names are joined
-            by commas, and what is a list of further rows, as the points of a curve, is left out.
-            The first column is ``experiment`` where the rows are of experiments by name.
+            Each scanned value has a column; parts of a value have columns ``NAME_PART``; lists of
+            names are joined by commas; lists of further rows, such as the points of a curve, are
+            left out. If experiments have names, the first column is ``experiment``.
         """
         return data_frame(self._flat_rows())
 
@@ -159,12 +162,7 @@ class Rows(list[Any]):
 
 
 def flat_table(rows: list[dict[str, Any]]) -> Table:
-    """A table of dictionaries, with a column for each key.
-
-    Parameters
-    ----------
-    rows : list of dict
-    """
+    """Make a table of dictionaries, with a column for each key."""
     keys = dict.fromkeys(key for row in rows for key in row)
     cells = [[format_number(row.get(key)) for key in keys] for row in rows[:MOST_SHOWN]]
     more = len(rows) - MOST_SHOWN
@@ -173,7 +171,7 @@ def flat_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Items by their key, in the order in which the keys come."""
+    """Group items by key, in the order in which keys first appear."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -181,9 +179,9 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def flat_columns(row: Any, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """What fits a cell of the fields and properties of a dataclass instance, or of a dict.
+    """Flatten the fields and properties of a dataclass instance, or a dict, to columns.
 
-    What is a list of further rows is `NESTED`.
+    Lists of further rows become `NESTED`.
     """
     if not isinstance(row, dict):
         names = [field.name for field in dataclasses.fields(row)]

@@ -1,4 +1,4 @@
-"""What integrators are declared to preserve, beside what is measured of runs."""
+"""Measured preservation of structure by integrators, compared with what they declare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,15 @@ from sweep.analysis.runs.summaries import Column, Spread, reduce_result_columns
 SYMPLECTIC, RESOLUTION, REVERSAL = "symplectic_defect", "symplectic_resolution", "reversal_error"
 NONE, NOT, UNDECIDED = "no defect seen", "not symplectic", "undecided"
 RETURNED, APART = "to round-off", "no"  # whether runs return to their starts
-WITHIN, CLEAR = 4.0, 10.0  # times what rounding makes a value may be that, is surely more
+# A value of at most WITHIN times the usual effect of rounding is at round-off. A value of more than
+# CLEAR times the largest possible effect of rounding is certainly larger.
+WITHIN, CLEAR = 4.0, 10.0
 SIZE = "size_of_start"
 
 
 @dataclass(frozen=True)
 class KeptQuantity:
-    """How far runs keep an invariant or a constraint.
+    """How well runs preserve an invariant or a constraint.
 
     Attributes
     ----------
@@ -31,13 +33,13 @@ class KeptQuantity:
     largest : float
         The largest |error| of all runs.
     rounding : float
-        The largest over the starts of what roundings of all steps can add up to.
+        Bound of the sum of the rounding errors of all steps; the largest over the starts.
     kept : str
-        ``to round-off``, where no error is above 4 times its rounding divided by √N, as N roundings
-        of random sign add up; ``no``, where one is more than 10 times its rounding; else
-        ``undecided``. Empty without a run.
+        ``to round-off`` if no error exceeds 4 times its `rounding` divided by √N, as the sum of N
+        roundings with random signs; ``no`` if an error exceeds 10 times its `rounding`; else
+        ``undecided``. Empty without runs.
     declared : bool or None
-        Whether the integrator is declared to keep it; None where the store does not say.
+        Whether the integrator is declared to preserve the quantity; None if the store does not say.
     units : str
     """
 
@@ -50,13 +52,13 @@ class KeptQuantity:
 
     @property
     def disputed(self) -> bool:
-        """Whether it is declared to be kept, and measured not to be."""
+        """Whether the quantity is declared to be preserved, but measured not to be."""
         return self.declared is True and self.kept == APART
 
 
 @dataclass(frozen=True)
 class StructureEstimate:
-    """Symplectic defect, reversal error and kept quantities of an integrator at one step size.
+    """Symplectic defect, reversal error and preserved quantities of an integrator at one step size.
 
     Attributes
     ----------
@@ -67,32 +69,33 @@ class StructureEstimate:
     step_size, tolerance : float
         One is NaN: adaptive integrators have a tolerance, the others a step size.
     starts, left_out : int
-        Initial conditions with any measure, and runs without.
+        Number of initial conditions with a measurement, and of runs without.
     defect : Spread
-        max |JᵀΩJ − Ω| / max |Ω| over the starts, of the first step; of an adaptive integrator of
-        the first sample interval. NaN where it is not recorded.
+        Symplectic defect max |JᵀΩJ − Ω| / max |Ω| of the first step, or of the first sample
+        interval of an adaptive integrator, over the starts. NaN if it is not recorded.
     largest_resolved : float
-        The largest resolution of a defect over the starts: what rounding makes of none.
+        The largest resolution of a defect over the starts. The resolution is the defect that
+        rounding causes in a symplectic step.
     verdict : str
-        Of the defects ``no defect seen``, where none is above 4 times its resolution; ``not
-        symplectic``, where one is more than 10 times its own; else ``undecided``. Empty where none
-        is recorded.
+        ``no defect seen`` if no defect exceeds 4 times its resolution; ``not symplectic`` if a
+        defect exceeds 10 times its resolution; else ``undecided``. Empty if none is recorded.
     reversal : Spread
-        Distance of the state from the start after the run and as many steps back; NaN of adaptive
-        integrators, and where it is not recorded.
+        Distance between the start and the state after the run and as many steps back. NaN for
+        adaptive integrators, and if it is not recorded.
     largest_rounding : float
-        The largest over the starts of what round-off can make of a return, where the roundings of
-        all N steps forward and back add up; a motion whose neighbours part enlarges it.
+        The largest reversal error that rounding may cause, over the starts: the sum of the
+        roundings of all N steps forward and back, amplified by the divergence of nearby
+        trajectories.
     returned : str
-        Of the reversal errors ``to round-off``, where none is above 4 times its rounding divided by
-        √2N, as roundings of random sign add up; ``no``, where one is more than 10 times its
-        rounding; else ``undecided``. Empty where none is recorded.
+        ``to round-off`` if no reversal error exceeds 4 times its rounding divided by √2N, as for
+        roundings with random signs; ``no`` if one exceeds 10 times its rounding; else
+        ``undecided``. Empty if none is recorded.
     symplectic, symmetric : bool or None
-        Whether the integrator is declared to be; None where the store does not say.
+        Whether the integrator is declared to be so; None if the store does not say.
     quantities : tuple of KeptQuantity
         The recorded invariants and constraints.
     duration : float
-        Of a run forward.
+        Duration of the run forward.
     time_units : str
     """
 
@@ -116,19 +119,19 @@ class StructureEstimate:
 
     @property
     def disputed(self) -> bool:
-        """Whether it is declared symmetric, and its runs are measured not to return."""
+        """Whether the integrator is declared symmetric, but its runs do not return."""
         return self.symmetric is True and self.returned == APART
 
     @property
     def symplectic_disputed(self) -> bool:
-        """Whether it is declared symplectic, and its steps are measured not to be."""
+        """Whether the integrator is declared symplectic, but its steps are not."""
         return self.symplectic is True and self.verdict == NOT
 
 
 def structure_table(
     dataset: xr.Dataset | xr.DataTree, step_sizes: str = "all"
 ) -> list[StructureEstimate]:
-    """What is preserved, over the starts: the symplectic form, time reversal, each quantity.
+    """Measure how well symplectic form, time reversal and each quantity are preserved.
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ def structure_table(
     Raises
     ------
     InputError
-        If nothing of it is recorded, or `step_sizes` is neither.
+        If nothing of this is recorded, or `step_sizes` is invalid.
     """
     dataset = selection.run_table_without_repeats(dataset)
     quantities = cells.quantities_with_recorded_error(dataset)
@@ -212,7 +215,7 @@ def _kept_quantity(
     steps = cell["steps"].values[counts]
     found = _verdict_by_resolution(largest, np.sqrt(steps) * one, steps * one, RETURNED, APART)
     size = one / selection.relative_round_off_of_runs(cell)[0]
-    if found == APART and np.nanmax(largest) >= size:  # it vanishes, and does not tell its scale
+    if found == APART and np.nanmax(largest) >= size:  # it is 0 and has no scale
         found = UNDECIDED
     return KeptQuantity(
         quantity=quantity,
@@ -227,7 +230,7 @@ def _kept_quantity(
 def _verdict_by_resolution(
     values: Floats, usual: Floats, most: Floats, none: str, some: str
 ) -> str:
-    """Whether values are what rounding usually makes, `none`, or more than it can make, `some`."""
+    """`none` if values are usual effects of rounding, `some` if larger ones; else undecided."""
     there = np.isfinite(values)
     if not there.any():
         return ""

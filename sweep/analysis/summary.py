@@ -1,7 +1,7 @@
-"""Summaries of answers in a sentence: how many have which verdict, and the number that matters.
+"""Summaries of analyses in a sentence: numbers of rows with each verdict, and the main number.
 
-Nothing is said that no row says. Few integrators are named, more are counted; the table below a
-sentence has them.
+Every statement follows from the rows. A few integrators are named; if there are more, they are
+counted, since the table below the sentence lists them.
 
 >>> summarize_orders(order_table(tree["pendulum"]))
 ['All 9 integrators have their declared order.']
@@ -20,16 +20,16 @@ from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import axis_values_in_words
 from sweep.text import format_number, join_with_and
 
-NAMED = 3  # integrators of a clause that are named; more are counted
-MOST = 200  # characters of a sentence with names
+NAMED = 3  # maximum number of integrators that a clause names
+MOST = 200  # maximum number of characters of a sentence with names
 
-# Verb of each verdict in the singular and the plural. Other verdicts are quoted.
+# The predicate of each verdict, singular and plural. Other verdicts are quoted.
 VERBS = {
     # orders
     CONFIRMED: ("has its declared order", "have their declared order"),
     EXACT: ("is exact to round-off", "are exact to round-off"),
     REFUTED: ("has another order than it declares", "have another order than they declare"),
-    # drifts; the worst first, as sentences have them
+    # drifts, the worst first, as in sentences
     LINEAR: ("drifts linearly", "drift linearly"),
     UNSTEADY: ("drifts unsteadily", "drift unsteadily"),
     EACH: ("drifts linearly, each start its own way", "drift linearly, each start its own way"),
@@ -37,7 +37,7 @@ VERBS = {
     NONE: ("shows no drift", "show no drift"),
     AT_ROUND_OFF: ("stays at round-off", "stay at round-off"),
     "": ("is not judged", "are not judged"),
-    # whose a drift is
+    # sources of drifts
     "method": ("drifts by itself", "drift by themselves"),
     "rounding": ("drifts by rounding", "drift by rounding"),
     "neither": ("has no part that is surely larger", "have no part that is surely larger"),
@@ -56,25 +56,29 @@ VERBS = {
 def compose_sentence(
     counts: Mapping[str, int],
     noun: str,
-    tails: Mapping[str, str],
+    details: Mapping[str, str],
     names: Mapping[str, Sequence[str]] | None = None,
     lead: str = "",
     closing: str = "",
 ) -> str:
-    """A clause for each verdict, in the order of `VERBS`: who has it, and a number.
+    """Compose a sentence with a clause for each verdict, in the order of `VERBS`.
 
     Parameters
     ----------
     counts : dict of str to int
-        By verdict; together everyone.
+        Number of items with each verdict.
     noun : str
-        What they are, in the singular, perhaps with a remark in brackets.
-    tails : dict of str to str
-        Text behind the verb of a verdict.
+        The noun for an item, in the singular, which may be followed by a remark in parentheses.
+    details : dict of str to str
+        By verdict, text after the predicate.
     names : dict of str to sequence of str, optional
-        Their names, where they have any.
+        By verdict, names of the items.
     lead, closing : str, optional
         Text before the first clause, and a last clause.
+
+    Returns
+    -------
+    str
     """
     place = {verdict: i for i, verdict in enumerate(VERBS)}
     total, things = sum(counts.values()), f"{noun}s"
@@ -89,11 +93,11 @@ def compose_sentence(
             whole = {1: f"the only {noun}", 2: f"both {things}"}
             subject = whole.get(count, f"all {total:,} {things}")
         else:
-            subject, of = f"{count:,}{of}", ""  # which is said once
-        clauses.append(f"{subject} {VERBS[verdict][count > 1]}{tails.get(verdict, '')}")
+            subject, of = f"{count:,}{of}", ""  # the total is mentioned once
+        clauses.append(f"{subject} {VERBS[verdict][count > 1]}{details.get(verdict, '')}")
     text = f"{lead}{'; '.join([*clauses, *([closing] if closing else [])])}."
     if names is not None and len(text) > MOST:
-        return compose_sentence(counts, noun, tails, None, lead, closing)
+        return compose_sentence(counts, noun, details, None, lead, closing)
     is_name = names is not None and any(text.startswith(tuple(own)) for own in names.values())
     return text if lead or is_name else text[0].upper() + text[1:]
 
@@ -101,11 +105,11 @@ def compose_sentence(
 def _sentence_of_rows(
     rows: Sequence[Any],
     verdict_of: Callable[[Any], str],
-    tail_of: Callable[[str, list[Any]], str] = lambda verdict, rows: "",
+    details_of: Callable[[str, list[Any]], str] = lambda verdict, rows: "",
     lead: str = "",
     closing: str = "",
 ) -> str:
-    """A sentence on rows; these are integrators where each has one, else cases of them."""
+    """Compose a sentence about rows: about integrators if each has one row, else about cases."""
     groups: dict[str, list[Any]] = {}
     for row in rows:
         groups.setdefault(verdict_of(row), []).append(row)
@@ -115,7 +119,7 @@ def _sentence_of_rows(
     return compose_sentence(
         {verdict: len(own) for verdict, own in groups.items()},
         "integrator" if one_each else f"case ({of})",
-        {verdict: tail_of(verdict, own) for verdict, own in groups.items()},
+        {verdict: details_of(verdict, own) for verdict, own in groups.items()},
         {v: [row.integrator for row in own] for v, own in groups.items()} if one_each else None,
         lead,
         closing,
@@ -123,24 +127,24 @@ def _sentence_of_rows(
 
 
 def rows_by_quantity(rows: Iterable[Any]) -> dict[str, list[Any]]:
-    """Rows of each quantity, in the order in which these come."""
+    """Group rows by quantity, in order of appearance."""
     return grouped(rows, lambda row: str(row.quantity))
 
 
 def summarize_orders(rows: Sequence[Any], adaptive: Sequence[Any] = ()) -> list[str]:
-    """Which integrators have their declared order.
+    """Say which integrators have their declared order.
 
     Parameters
     ----------
     rows : sequence of OrderEstimate
     adaptive : sequence of ToleranceEstimate, optional
-        Of the integrators that have no order: a sentence of its own.
+        Rows of integrators without an order, which get a sentence of their own.
 
     Returns
     -------
     list of str
     """
-    found = [_sentence_of_rows(rows, _order_verdict, _order_tail)] if rows else []
+    found = [_sentence_of_rows(rows, _order_verdict, _order_details)] if rows else []
     there = [row for row in adaptive if row.starts and math.isfinite(row.value)]
     if there:
         best = min(there, key=lambda row: row.value)
@@ -155,11 +159,11 @@ def summarize_orders(rows: Sequence[Any], adaptive: Sequence[Any] = ()) -> list[
 
 
 def _order_verdict(row: Any) -> str:
-    """The verdict, or `EXACT` of what is confirmed without an order."""
+    """The verdict; `EXACT` if it is confirmed without a measured order."""
     return EXACT if row.verdict == CONFIRMED and math.isnan(row.order) else row.verdict
 
 
-def _order_tail(verdict: str, rows: list[Any]) -> str:
+def _order_details(verdict: str, rows: list[Any]) -> str:
     if len(rows) == 1 and verdict == CONFIRMED:
         return f", {format_number(rows[0].declared)}"
     if len(rows) == 1 and verdict == REFUTED:
@@ -173,7 +177,7 @@ def _order_tail(verdict: str, rows: list[Any]) -> str:
 
 
 def summarize_drifts(rows: Sequence[Any]) -> list[str]:
-    """Which integrators drift, and by which factor less: a sentence for each quantity.
+    """Say which integrators drift, and by which factor less than others, for each quantity.
 
     Parameters
     ----------
@@ -191,7 +195,7 @@ def summarize_drifts(rows: Sequence[Any]) -> list[str]:
         lead = f"{_capitalized(quantity)}{over}: "
         sentences.append(
             _sentence_of_rows(
-                own, lambda row: row.verdict, _drift_tail, lead, _largest_comparison(own)
+                own, lambda row: row.verdict, _drift_details, lead, _largest_comparison(own)
             )
         )
     return sentences
@@ -201,7 +205,7 @@ def _capitalized(name: str) -> str:
     return f"{name[:1].upper()}{name[1:].replace('_', ' ')}"
 
 
-def _drift_tail(verdict: str, rows: list[Any]) -> str:
+def _drift_details(verdict: str, rows: list[Any]) -> str:
     rates, most = {row.rate for row in rows}, max(row.bound for row in rows)
     if verdict != NONE or len(rates) > 1 or not all(math.isfinite(row.bound) for row in rows):
         return ""
@@ -209,7 +213,7 @@ def _drift_tail(verdict: str, rows: list[Any]) -> str:
 
 
 def _largest_comparison(rows: list[Any]) -> str:
-    """The largest factor between drifts at equal step size, in words; empty if none is sure."""
+    """The largest factor between drifts at equal step size, in words; empty if there is none."""
     closest = [next((one for one in row.compared if one.equal_step), None) for row in rows]
     found = [(one.times, i, one) for i, one in enumerate(closest) if one is not None]
     if not found:
@@ -221,7 +225,7 @@ def _largest_comparison(rows: list[Any]) -> str:
 
 
 def summarize_sources(rows: Sequence[Any]) -> list[str]:
-    """Sources of drifts, method or rounding: a sentence for each quantity.
+    """Say whether drifts come from the method or from rounding, for each quantity.
 
     Parameters
     ----------
@@ -238,7 +242,7 @@ def summarize_sources(rows: Sequence[Any]) -> list[str]:
 
 
 def summarize_structure(rows: Sequence[Any]) -> list[str]:
-    """Whether steps are symplectic, of the rows that have recorded it.
+    """Say whether steps are symplectic.
 
     Parameters
     ----------
@@ -247,14 +251,14 @@ def summarize_structure(rows: Sequence[Any]) -> list[str]:
     Returns
     -------
     list of str
-        Empty where no row has.
+        Empty if no row has a recorded defect.
     """
     judged = [row for row in rows if row.verdict]
     return [_sentence_of_rows(judged, lambda row: row.verdict)] if judged else []
 
 
 def summarize_chaos(rows: Sequence[ChaosEstimate]) -> list[str]:
-    """How many runs are chaotic, with which exponents.
+    """Say how many runs are chaotic, and with which exponents.
 
     Parameters
     ----------
@@ -264,17 +268,17 @@ def summarize_chaos(rows: Sequence[ChaosEstimate]) -> list[str]:
     -------
     list of str
     """
-    tails = {
+    details = {
         "chaotic": _exponents_in_words(rows),
         "no chaos seen": _hidden_exponents_in_words(rows),
         UNDECIDED: "",
     }
-    counts = {verdict: sum(row.counts.get(verdict, 0) for row in rows) for verdict in tails}
+    counts = {verdict: sum(row.counts.get(verdict, 0) for row in rows) for verdict in details}
     counts = {verdict: count for verdict, count in counts.items() if count}
     if counts:
-        return [compose_sentence(counts, "run", tails)]
+        return [compose_sentence(counts, "run", details)]
     why = "MEGNO is not recorded" if any(row.starts for row in rows) else "no run is complete"
-    return [f"Nothing is told of order and chaos: {why}."]
+    return [f"Order and chaos cannot be judged: {why}."]
 
 
 def _exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
@@ -299,7 +303,7 @@ def _hidden_exponents_in_words(rows: Sequence[ChaosEstimate]) -> str:
     return f" (exponents below {max(row.hidden for row in there):.2g}{unit} could hide{where})"
 
 
-# Of each measure what the cheapest and several equally cheap ones do, and the comparative.
+# By measure of work: predicate of the cheapest integrator, the same in the plural, comparative.
 NEEDS = {
     "steps": ("needs the fewest steps", "need equally few steps", "fewer"),
     "evaluations": ("needs the fewest evaluations", "need equally few evaluations", "fewer"),
@@ -308,12 +312,12 @@ NEEDS = {
 
 
 def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[str]:
-    """The cheapest integrator for the smallest error at which another one was measured too.
+    """Name the cheapest integrator for the smallest error at which others were measured too.
 
     Parameters
     ----------
     rows : sequence of WorkEstimate
-        The sentence is about the first error of these.
+        The sentence is about the first error in the rows.
     against : {"steps", "evaluations", "cpu_time"}, optional
 
     Returns
@@ -325,35 +329,35 @@ def summarize_work(rows: Sequence[Any], against: str = "evaluations") -> list[st
     found = [_smallest_compared_level(rank_at_levels(own, against)) for own in settings.values()]
     least = NEEDS[against][0]
     if not any(reached for _, reached in found):
-        why = "no error is reached by several that were measured above and below it"
-        return [f"It is not told which integrator {least}: {why}."]
+        why = "no error lies between measured errors of several integrators"
+        return [f"It is not known which integrator {least}: {why}."]
     if len(found) == 1:
         return [_cheapest_in_words(*found[0], rows[0], against)]
     wins = Counter(
-        f"{reached[0].integrator} at"
+        f"{reached[0].integrator} in"
         if reached and len(_equally_cheap(reached)) == 1
-        else "it is not told at"
+        else "not known in"
         for _, reached in found
     )
     first = wins.most_common(NAMED)
     others = wins.total() - sum(count for _, count in first)
-    parts = [f"{name} {count:,}" for name, count in (*first, ("others at", others)) if count]
+    parts = [f"{name} {count:,}" for name, count in (*first, ("others in", others)) if count]
     return [
-        f"Who {least} for small errors, of {len(settings):,} combinations of scanned values: "
-        f"{', '.join(parts)}."
+        f"Which integrator {least} for small errors, in {len(settings):,} combinations of "
+        f"scanned values: {', '.join(parts)}."
     ]
 
 
 def _smallest_compared_level(
     levels: Sequence[tuple[float, list[LeastWork]]],
 ) -> tuple[float, list[LeastWork]]:
-    """The smallest error at which another integrator than the cheapest was measured around it."""
+    """The smallest error for which not only the cheapest integrator was measured on both sides."""
     compared = [one for one in levels if any(each.interpolated for each in one[1][1:])]
     return min(compared, key=lambda one: one[0], default=(math.nan, []))
 
 
 def _equally_cheap(reached: Sequence[LeastWork]) -> list[str]:
-    """Integrators whose work cannot be told from the least."""
+    """Integrators whose work cannot be distinguished from the least work."""
     return [one.integrator for one in reached if one.work <= reached[0].work_high]
 
 

@@ -3,6 +3,7 @@
 from integrators.lazy import lazy
 
 _HOMES = {
+    "hand_out": "sweep.campaign.hand_out",
     "format_plans": "sweep.campaign.plan",
     "warnings_before_runs": "sweep.study.warnings",
 }

@@ -25,14 +25,13 @@ from sweep.campaign.extend import (
     OWN_STEP_SIZES,
     Additions,
     exact_multiple_of_unit,
-    read_draft,
-    tables_with_additions,
+    study_with_additions,
 )
 from sweep.campaign.run import Outcome
 from sweep.campaign.run import run as run_study
 from sweep.store import diff
 from sweep.store.open import open_study
-from sweep.store.progress import Counter
+from sweep.store.progress import ProgressCounter
 from sweep.store.store import Store
 from sweep.store.studies import (
     ADDED,
@@ -41,7 +40,6 @@ from sweep.store.studies import (
     time_axes_in_text,
 )
 from sweep.study.starts import RandomStarts
-from sweep.study.text import text_with_experiments
 from sweep.text import join_with_and
 
 if TYPE_CHECKING:
@@ -126,11 +124,9 @@ class Question:
         return str(self.row.reason if self.kind == ORDER else self.row.in_words)
 
     @property
-    def group(self) -> tuple[str, str, str, bool]:
-        """What is the same for questions that one addition may decide."""
-        integrator = self.row.integrator if self.kind == ORDER else ""
-        lacks_samples = self.kind == DRIFT and self.row.samples < FEWEST
-        return self.experiment, self.kind, integrator, lacks_samples
+    def lacks_samples(self) -> bool:
+        """Whether it is a drift, of runs of too few samples."""
+        return self.kind == DRIFT and self.row.samples < FEWEST
 
 
 def _questions_of_experiments(
@@ -163,7 +159,7 @@ class Addition:
 
     Attributes
     ----------
-    questions : tuple of Question
+    questions : list of Question
     words : str
         Such as ``step sizes 0.014 and 0.012``.
     seconds : float
@@ -226,16 +222,17 @@ class _StoreWithVerdicts:
     ) -> None:
         self.study = stored_study(store, trust_plugins=trust_plugins)
         self._store, self._trust_plugins = store, trust_plugins
-        tables = {str(key): node.to_dataset() for key, node in open_study(store).children.items()}
+        tables = {name: node.to_dataset() for name, node in open_study(store).children.items()}
+        asked = {
+            name: of.isel(run=of["in_study"].values.astype(bool)) for name, of in tables.items()
+        }
         self.datasets = {
-            name: table.isel(run=table["in_study"].values.astype(bool))
-            for name, table in tables.items()
-            if table["in_study"].values.any() and (not names or name in names)
+            name: of for name, of in asked.items() if of.sizes["run"] and name in (names or asked)
         }
         for name in sorted(set(names) - self.datasets.keys()):
-            known = ", ".join(tables) or "none"
             raise InputError(
-                f"{store} has no experiment {name!r} with runs; there are {known}",
+                f"{store} has no experiment {name!r} with runs; there are "
+                f"{', '.join(tables) or 'none'}",
                 key="experiments",
             )
         if not self.datasets:
@@ -245,7 +242,7 @@ class _StoreWithVerdicts:
             for name, table in self.datasets.items()
         } | (before._kinds if before else {})
         self.questions = _questions_of_experiments(self.datasets, self._kinds)
-        self._progress = {one.experiment: one for one in Counter(store).count()}
+        self._progress = {one.experiment: one for one in ProgressCounter(store).count()}
         self.cpu_seconds = sum(one.cpu_seconds for one in self._progress.values())
         self.runs = sum(dataset.sizes["run"] for dataset in self.datasets.values())
 
@@ -268,34 +265,36 @@ class _StoreWithVerdicts:
         words, of what changed nothing.
         """
         found, reasons = list[Addition](), dict[QuestionKey, str]()
-        experiments = {one.name: one for one in self.study.experiments}
-        going = list[Question]()
-        for question in filter(lambda own: own.open, self.questions):
-            if question.kind == ORDER or question.row.starts > question.row.stopped:
-                going.append(question)
+        groups: dict[Any, list[Question]] = {}  # each of what one addition may decide
+        for one in filter(lambda own: own.open, self.questions):
+            if one.kind == ORDER or one.row.starts > one.row.stopped:
+                integrator = one.row.integrator if one.kind == ORDER else ""
+                group = one.experiment, one.kind, integrator, one.lacks_samples
+                groups.setdefault(group, []).append(one)
             else:
-                unfinished = self._progress[question.experiment].left
-                reasons[question.key] = "its runs are not finished" if unfinished else FAILS
-        for (name, kind, *_), questions in grouped(going, lambda own: own.group).items():
+                unfinished = self._progress[one.experiment].left
+                reasons[one.key] = "its runs are not finished" if unfinished else FAILS
+        experiments = {one.name: one for one in self.study.experiments}
+        for (name, kind, *_), questions in groups.items():
             make = self._further_step_sizes if kind == ORDER else self._further_data
             try:
-                one = make(experiments[name], questions)
-                if (one.keys[0], one.words) in tried:
-                    raise InputError(f"rules of the study exclude {one.words}")
-                found.append(one)
+                addition = make(experiments[name], questions)
+                if (addition.keys[0], addition.words) in tried:
+                    raise InputError(f"rules of the study exclude {addition.words}")
+                found.append(addition)
             except InputError as error:
                 reasons |= {own.key: str(error) for own in questions}
         chosen = list[Addition]()
-        for one in sorted(found, key=lambda one: one.seconds):
-            if one.seconds <= budget:
-                chosen.append(one)
-                budget -= one.seconds
-                continue
-            why = (
-                f"{one.words} would take {one.seconds:.2g} s of CPU time, {max(budget, 0):.2g} s "
-                "of the budget are left"
-            )
-            reasons |= dict.fromkeys(one.keys, why)
+        for addition in sorted(found, key=lambda own: own.seconds):
+            if addition.seconds <= budget:
+                chosen.append(addition)
+                budget -= addition.seconds
+            else:
+                why = (
+                    f"{addition.words} would take {addition.seconds:.2g} s of CPU time, "
+                    f"{max(budget, 0):.2g} s of the budget are left"
+                )
+                reasons |= dict.fromkeys(addition.keys, why)
         return chosen, reasons, len(chosen) < len(found)
 
     def _further_step_sizes(
@@ -329,21 +328,19 @@ class _StoreWithVerdicts:
 
         Of too few samples statistics over starts say nothing: then runs become longer.
         """
-        progress, duration = self._progress[experiment.name], experiment.duration
-        asked = {name: axis.duration for name, _, axis in time_axes_in_text(self.study.text)}
+        seconds, duration = self._progress[experiment.name].cpu_seconds, experiment.duration
+        axes = time_axes_in_text(self.study.text, self.study.library)
+        asked = {name: axis.duration for name, _, axis in axes}
         most = math.floor(LONGEST * asked[experiment.name] / duration * (1 + 1e-9))
-        _, kind, _, lacks_samples = questions[0].group
-        going_on = [one for one in questions if not one.row.stopped]
-        ensembles = [
-            start.size for start in experiment.initial_conditions if isinstance(start, RandomStarts)
-        ]
-        members = max(ENOUGH_STARTS, 2 * max(ensembles, default=0))
+        first, going_on = questions[0], [one for one in questions if not one.row.stopped]
+        drawn = [own.size for own in experiment.initial_conditions if isinstance(own, RandomStarts)]
+        members = max(ENOUGH_STARTS, 2 * max(drawn, default=0))
         starts = sum(start.size for start in experiment.initial_conditions)
-        of_rate = kind == DRIFT and not lacks_samples
-        more = of_rate and ensembles and members <= MOST_STARTS
-        if more and (starts < ENOUGH_STARTS or most < 2 or not going_on):
-            grown = starts + sum(members - size for size in ensembles)
-            price = progress.cpu_seconds * (grown / starts - 1)
+        of_rate = first.kind == DRIFT and not first.lacks_samples
+        few = starts < ENOUGH_STARTS or most < 2 or not going_on
+        if of_rate and drawn and members <= MOST_STARTS and few:
+            grown = starts + sum(members - size for size in drawn)
+            price = seconds * (grown / starts - 1)
             return Addition(questions, f"random starts up to {members}", price, {"random": members})
         if not going_on:
             raise InputError(FAILS)
@@ -352,34 +349,32 @@ class _StoreWithVerdicts:
                 f"runs are {LONGEST} times as long as the study asks for, and longer ones are left "
                 "to `sweep extend --duration`"
             )
-        tell = [one.row.telling / duration for one in going_on if kind == CHAOS]
+        tell = [one.row.telling / duration for one in going_on if one.kind == CHAOS]
         factor = min(math.ceil(np.nanmax([2, *tell])), most)
         until = experiment.in_time_units(factor * duration)
         study_with_longer_duration(self.study, until, names=[experiment.name])  # or refuse
-        price = progress.cpu_seconds * (factor - 1)
-        return Addition(going_on, f"all runs until t = {until:g}", price, duration=until)
+        words = f"all runs until t = {until:g}"
+        return Addition(going_on, words, seconds * (factor - 1), duration=until)
 
     def study_with(self, chosen: Sequence[Addition]) -> Study:
         """The study of the store, extended by what is chosen."""
-        text = self.study.text
+        study = self.study
         to_axes = (one for one in chosen if one.additions)
         for name, several in grouped(to_axes, lambda one: one.experiment).items():
-            lines = [f"{ADDED}{name}"]
-            lines += [
+            reasons = [
                 f"# {one.words} for the {question.subject} of {question.row.integrator!r}: "
                 f"{question.why}"
                 for one in several
                 for question in one.questions
             ]
-            own_sizes = [one.additions.get(OWN_STEP_SIZES, {}) for one in several]
-            together = {
-                "random": max(one.additions.get("random", 0) for one in several),
-                OWN_STEP_SIZES: {label: of for sizes in own_sizes for label, of in sizes.items()},
-            }
-            heading = "\n".join(" ".join(line.split()) for line in lines)
-            tables = tables_with_additions(self.study, self._store, together, [name])
-            text = text_with_experiments(text, tables, heading)
-        study = read_draft(self._store, text, self._trust_plugins)
+            lines = (" ".join(line.split()) for line in (f"{ADDED}{name}", *reasons))
+            together: dict[str, Any] = {"random": None, OWN_STEP_SIZES: {}}
+            for one in several:
+                sizes = together[OWN_STEP_SIZES] | one.additions.get(OWN_STEP_SIZES, {})
+                together |= {**one.additions, OWN_STEP_SIZES: sizes}
+            study = study_with_additions(
+                study, self._store, together, [name], "\n".join(lines), self._trust_plugins
+            )
         for one in chosen:
             if one.duration is not None:
                 study = study_with_longer_duration(study, one.duration, names=[one.experiment])
@@ -490,6 +485,23 @@ class Decisions:
         return html_text(said) + Rows(self.rows)._repr_html_()
 
 
+def _decision(was: Question, now: Question, added: Sequence[Addition], reason: str) -> Decision:
+    """What became of a question by additions, and the reason why there are no more."""
+    return Decision(
+        experiment=now.experiment,
+        integrator=now.row.integrator,
+        parameters=now.row.parameters,
+        subject=now.subject,
+        before=was.finding,
+        after=now.finding,
+        opened=was.open,
+        open=now.open,
+        added=tuple(one.words for one in added),
+        seconds=sum(one.seconds for one in added) if added else math.nan,
+        why="; ".join(filter(None, (now.why, reason))) if now.open else "",
+    )
+
+
 def decide(
     store: str | Path | Store,
     budget: float = BUDGET,
@@ -576,30 +588,16 @@ def decide(
         if dry_run or not chosen:
             break
     before = {question.key: question for question in first.questions}
-    rows = []
-    for now in state.questions:
-        was, more = before.get(now.key, now), added.get(now.key, ())
-        why = filter(None, (now.why, reasons.get(now.key)))
-        if was.open or now.open:
-            rows.append(
-                Decision(
-                    experiment=now.experiment,
-                    integrator=now.row.integrator,
-                    parameters=now.row.parameters,
-                    subject=now.subject,
-                    before=was.finding,
-                    after=now.finding,
-                    opened=was.open,
-                    open=now.open,
-                    added=tuple(one.words for one in more),
-                    seconds=sum(one.seconds for one in more) if more else math.nan,
-                    why="; ".join(why) if now.open else "",
-                )
-            )
+    pairs = [(before.get(now.key, now), now) for now in state.questions]
+    rows = tuple(
+        _decision(was, now, added.get(now.key, ()), reasons.get(now.key, ""))
+        for was, now in pairs
+        if was.open or now.open
+    )
     if dry_run:
         stopped = NOTHING_RUN
     return Decisions(
-        rows=tuple(rows),
+        rows=rows,
         verdicts=len(first.questions),
         runs=state.runs - first.runs,
         continued=state.runs_continued_since(first),

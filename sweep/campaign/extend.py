@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from integrators.errors import InputError, check_known, check_number, check_whole, short_repr
 from integrators.precision import ARITHMETIC
 from sweep.campaign.run import Outcome, run
@@ -101,10 +103,10 @@ def extend(
     for name in options:
         check_known("argument", name, sorted(known - {"options", "study"}), key=name)
     additions = {
-        "integrators": [_integrator_entry(one) for one in _as_tuple(integrators)],
+        "integrators": [_integrator_entry(one) for one in _as_tuple("integrators", integrators)],
         "step_size": _positive_numbers("step_sizes", step_sizes),
         "tolerance": _positive_numbers("tolerances", tolerances),
-        "initial_condition": _as_tuple(initial_conditions),
+        "initial_condition": _as_tuple("initial_conditions", initial_conditions),
         "random": None if members is None else check_whole("members", members),
     }
     samples = None if samples is None else check_whole("samples", samples)
@@ -116,26 +118,30 @@ def extend(
             "initial conditions or members"
         )
     store = Store.at(store).absolute()
-    experiments = _as_tuple(experiments)
+    experiments = _as_tuple("experiments", experiments)
     study = stored_study(store, trust_plugins=trust_plugins)
-    if tables := tables_with_additions(study, store, additions, experiments):
-        text = text_with_experiments(study.text, tables, EXTENDED)
-        study = read_draft(store, text, trust_plugins)
+    study = study_with_additions(study, store, additions, experiments, EXTENDED, trust_plugins)
     if duration is not None:
         study = study_with_longer_duration(study, duration, samples, experiments)
     return run(study, store, **options)
 
 
-def _as_tuple(values: Any) -> tuple[Any, ...]:
-    """Values as a tuple; a single name, number or table is a tuple of one."""
-    return (values,) if isinstance(values, str | int | float | dict) else tuple(values)
+def _as_tuple(name: str, values: Any) -> tuple[Any, ...]:
+    """Values of an argument as a tuple; a single name, number or table is a tuple of one."""
+    if isinstance(values, str | int | float | dict):
+        return (values,)
+    if not isinstance(values, Iterable):
+        raise InputError(
+            f"{name} = {short_repr(values)}; expected one value, or a list of them", key=name
+        )
+    return tuple(values)
 
 
 def _positive_numbers(name: str, values: Any) -> tuple[float, ...]:
     """Numbers that are added to an axis; `InputError` for anything else."""
     if isinstance(values, str | dict):
         raise InputError(f"{name} = {short_repr(values)}; expected numbers > 0", key=name)
-    return tuple(check_number(name, value, above=0.0) for value in _as_tuple(values))
+    return tuple(check_number(name, value, above=0.0) for value in _as_tuple(name, values))
 
 
 def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
@@ -154,53 +160,67 @@ def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
     return given
 
 
-def read_draft(store: Store, text: str, trust_plugins: bool) -> Study:
-    """The study of a store with additions to its text, whose problems name what was added."""
-    try:
-        return stored_study(store, trust_plugins=trust_plugins, text=text)
-    except StudyError as error:  # of a text that nobody has seen: its lines say nothing
-        names = [table["name"] for table in tomllib.loads(text)["experiment"]]
-        problems = dict.fromkeys(_naming_addition(problem, names) for problem in error.problems)
-        raise InputError("\n".join(problems)) from None
-
-
-def _naming_addition(problem: str, names: Sequence[str]) -> str:
-    """A problem with an argument of `extend` and an experiment in the place of line and key."""
-    found = re.match(r".*?: experiment\[(\d+)\](\S*): (.*)", problem, re.DOTALL)
-    if found is None:
-        return problem
-    keys = re.findall(r"\w+", found[2])
-    where = [f"`{ARGUMENTS[key]}`" for key in reversed(keys) if key in ARGUMENTS][:1]
-    return f"{', '.join([*where, f'experiment {names[int(found[1])]!r}'])}: {found[3]}"
-
-
-def tables_with_additions(
-    study: Study, store: Store, additions: Additions, names: Sequence[str] = ()
-) -> list[dict[str, Any]]:
-    """The ``[[experiment]]`` tables that are added to the study of a store.
-
-    Of each experiment that is extended there is a table with more on its axes. Where it has several
-    tables, and one of them has all runs of another, only the larger one is extended.
+def study_with_additions(
+    study: Study,
+    store: Store,
+    additions: Additions,
+    names: Sequence[str],
+    heading: str,
+    trust_plugins: bool = False,
+) -> Study:
+    """The study of a store with further ``[[experiment]]`` tables, which have more on their axes.
 
     Parameters
     ----------
     study : sweep.study.Study
         As it was read from its text.
     store : Store
-        For messages.
     additions : dict
         Values that an experiment has already are not added to it.
-    names : sequence of str, optional
-        Names of the experiments to extend; all that can take the additions unless given.
+    names : sequence of str
+        Names of the experiments to extend; all that can take the additions if there are none.
+    heading : str
+        Comment before each of the tables.
+    trust_plugins : bool
 
     Returns
     -------
-    list of dict
+    sweep.study.Study
 
     Raises
     ------
     InputError
-        If no experiment, or not each that is named, can take what is added.
+        If no experiment, or not each that is named, can take what is added, or a value is wrong.
+    """
+    tables = _tables_with_additions(study, store, additions, names)
+    if not tables:
+        return study
+    text = text_with_experiments(study.text, tables, heading)
+    try:
+        return stored_study(store, trust_plugins=trust_plugins, text=text)
+    except StudyError as error:  # of a text that nobody has seen: its lines say nothing
+        whole = tomllib.loads(text)["experiment"]
+        problems = dict.fromkeys(_naming_addition(problem, whole) for problem in error.problems)
+        raise InputError("\n".join(problems)) from None
+
+
+def _naming_addition(problem: str, tables: Sequence[dict[str, Any]]) -> str:
+    """A problem with an argument of `extend` and an experiment in the place of line and key."""
+    found = re.match(r".*?: experiment\[(\d+)\](\S*): (.*)", problem, re.DOTALL)
+    if found is None:
+        return problem
+    keys = re.findall(r"\w+", found[2])
+    where = [f"`{ARGUMENTS[key]}`" for key in reversed(keys) if key in ARGUMENTS][:1]
+    where.append(f"experiment {tables[int(found[1])]['name']!r}")
+    return f"{', '.join(where)}: {found[3]}"
+
+
+def _tables_with_additions(
+    study: Study, store: Store, additions: Additions, names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The ``[[experiment]]`` tables that are added, one of each grid that is extended.
+
+    Where an experiment has several, and one of them has all runs of another, only the larger one.
     """
     experiments = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
@@ -208,29 +228,26 @@ def tables_with_additions(
     added = {key: values for key, values in additions.items() if values}
     if not added:
         return []
-    grids = {name: iter(experiments[name].grids) for name in names or experiments}
-    largest = {name: _largest_grids(experiments[name].grids) for name in grids}
+    grids = {name: experiments[name].grids for name in names or experiments}
+    following = {name: iter(own) for name, own in grids.items()}
+    largest = [grid for own in grids.values() for grid in _largest_grids(own)]
     written = tomllib.loads(study.text)
     made, able = [], {key: set[str]() for key in added}
-    for table in written["experiment"]:
-        if table["name"] not in grids:
-            continue
-        grid, whole = next(grids[table["name"]]), written.get("defaults", {}) | table
+    for table in (own for own in written["experiment"] if own["name"] in grids):
+        grid, whole = next(following[table["name"]]), written.get("defaults", {}) | table
         changes: dict[str, Any] = {}
         for key in added:
-            grown = _grown(whole | changes, grid, key, added)
-            if grown is not None:
+            if (grown := _grown(whole | changes, grid, key, added)) is not None:
                 able[key].add(grid.name)
                 changes |= grown
         changes = {key: value for key, value in changes.items() if value != whole.get(key)}
-        if changes and grid in largest[grid.name]:
+        if changes and grid in largest:
             made.append(table | changes)
     for key, found in able.items():
-        lacking = [name for name in names if name not in found]
-        if lacking or not found:
-            who = f"experiment {lacking[0]!r} of {store} has no" if lacking else ""
-            who = who or f"no experiment of {store} has any"
-            raise InputError(f"{who} {TAKERS[key]}", key=key)
+        for name in (own for own in names if own not in found):
+            raise InputError(f"experiment {name!r} of {store} has no {TAKERS[key]}", key=key)
+        if not found:
+            raise InputError(f"no experiment of {store} has any {TAKERS[key]}", key=key)
     return made
 
 
@@ -254,32 +271,34 @@ def _grown(
     None if its grid, which the table with the defaults describes, can take no such thing.
     """
     values = added[key]
+    there: Sequence[Any]
     if key == OWN_STEP_SIZES:
         return {"integrators": _with_own_step_sizes(table["integrators"], grid, values)}
     if key == "random":
-        sizes = [one.size for one in grid.initial_conditions if isinstance(one, RandomStarts)]
-        if values < max(sizes, default=0):
-            raise InputError(
-                f"an ensemble of experiment {grid.name!r} has {max(sizes)} members, and {values} "
-                "are fewer: a store is not cut",
-                key="random",
-            )
+        own = [one for one in grid.initial_conditions if isinstance(one, RandomStarts)]
+        for one in own:
+            if values < one.size:
+                raise InputError(
+                    f"the ensemble {one.label!r} of experiment {grid.name!r} has {one.size} "
+                    f"members, and {values} are fewer: a store is not cut",
+                    key="random",
+                )
         made = with_members(table["initial_condition"], grid, values)
-        return {"initial_condition": made} if sizes else None
-    if key in ("step_size", "tolerance"):
+        return {"initial_condition": made} if own else None
+    if key in ("integrators", "initial_condition"):
+        there = _as_list(table[key])
+        bare = [one["name"] if isinstance(one, dict) and len(one) == 1 else one for one in there]
+        more = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
+    else:
         adaptive = key == "tolerance"
         alike = [entry for entry in grid.integrators if entry.adaptive == adaptive]
-        own = [entry.tolerances if adaptive else entry.step_sizes for entry in alike]
+        takes = any((one.tolerances if adaptive else one.step_sizes) is None for one in alike)
         also = added.get("integrators", ())
-        if None not in own and not any(_is_adaptive(one, grid) == adaptive for one in also):
+        if not takes and not any(_is_adaptive(one, grid) == adaptive for one in also):
             return None
         known = grid.tolerances if adaptive else _sizes_as_written(grid, grid.step_sizes)
         there = table[key] if isinstance(table.get(key), list) else known
         more = _new_sizes(values, known)
-    else:
-        there = _as_list(table[key])
-        bare = [one["name"] if isinstance(one, dict) and len(one) == 1 else one for one in there]
-        more = [one for i, one in enumerate(values) if one not in (*bare, *values[:i])]
     return {key: [*there, *more]} if more else {}
 
 
@@ -302,8 +321,7 @@ def _sizes_as_written(experiment: ResolvedExperiment, sizes: Iterable[float]) ->
 
 def _new_sizes(values: Iterable[float], known: Sequence[float]) -> list[float]:
     """Those values, each once, that are none of the known ones."""
-    found = (v for v in values if not any(abs(v - one) <= EQUAL * one for one in known))
-    return list(dict.fromkeys(found))
+    return [v for v in dict.fromkeys(values) if not np.isclose(v, known, rtol=EQUAL, atol=0).any()]
 
 
 def _with_own_step_sizes(

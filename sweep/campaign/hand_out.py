@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from sweep.clusters.stop_request import StopRequest
     from sweep.store.lease.sessions import Session
 
-    TaskKey = tuple[str, str, int]
-
 TASKS_A_SLOT = 2  # handed out for each thread of a worker: one runs, one waits
 GONE = "the scheduler is gone"
 MOST_ROWS = 2**16  # of tasks that are handed out at once, some MB: Dask warns of more
@@ -71,14 +69,8 @@ def count_tasks_at_once(client: Client, check: Check) -> int:
 
 def compute_and_report(task: RunTask | ReferenceTask, session: Session) -> None:
     """Compute a task and send its receipt, the function that Dask calls on a worker."""
-    report(compute_task(task, session), session)
-
-
-def report(receipt: Receipt, session: Session) -> None:
-    """Send the receipt of the task that this thread of a worker computes to the coordinator."""
-    worker = get_worker()
-    said = [worker.get_current_task(), dataclasses.astuple(receipt)]
-    worker.log_event(_topic(session), said)
+    receipt, worker = compute_task(task, session), get_worker()
+    worker.log_event(_topic(session), [worker.get_current_task(), tuple(receipt)])
 
 
 @contextlib.contextmanager
@@ -184,7 +176,7 @@ class _HandedOut:
         self._slots, self._looked, self._took_receipts = 1, 0.0, 0.0
         self._deaths = 0  # of workers in a row, with nothing recorded
         # What was recorded of tasks whose workers died.
-        self._recorded: dict[TaskKey, tuple[int, int]] = {}
+        self._recorded: dict[tuple[str, int], tuple[int, int]] = {}
 
     def look(self) -> bool:
         """Count the threads of all workers once in `LOOK_SECONDS`; whether it did."""
@@ -193,7 +185,7 @@ class _HandedOut:
         self._looked = now
         with contextlib.suppress(OSError):  # the scheduler may be gone: its futures will say so
             slots = sum(self._client.nthreads().values())
-            if not slots and self._stop.requested:
+            if not slots and self._stop.reason:
                 raise Interrupted(self._stop.reason)  # no worker is left to end its task
             self._slots = max(1, slots)
         return True
@@ -222,7 +214,7 @@ class _HandedOut:
     @property
     def _is_over(self) -> bool:
         """Whether no further task is handed out."""
-        return self._stop.requested or self.failure is not None
+        return bool(self._stop.reason) or self.failure is not None
 
     @property
     def running(self) -> list[Task]:
@@ -267,7 +259,7 @@ class _HandedOut:
         self._deaths = 0
         if receipt.fenced_off:
             self._stop.request("another process has taken the store over")
-        if not receipt.whole and self._stop.requested:
+        if not receipt.whole and self._stop.reason:
             self.stopped += 1
         elif not receipt.whole:
             self.waiting.appendleft(task)

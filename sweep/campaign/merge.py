@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 import os
 import shlex
@@ -22,10 +21,11 @@ from numpy.typing import NDArray
 
 from sweep.errors import CannotUnite, Damaged, StoreError, Unreachable
 from sweep.store import create, diff, files, provenance
-from sweep.store.backends.places import METADATA, ObjectPlace, path_below
+from sweep.store.backends.places import ObjectPlace, path_below
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_code_hash
 from sweep.store.commit import records
 from sweep.store.commit.fold import fold_group, written_by_tasks
+from sweep.store.commit.ledger import is_growing
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
@@ -166,24 +166,24 @@ def merge(
     _check_places(stores, target)
     with contextlib.ExitStack() as stack:
         for store in stores:
-            _acquire_source_lease(stack, store)
+            stack.enter_context(_leasing_source(store))
         lease = stack.enter_context(acquire_lease(target))
         studies = [_verified_study(store, trust_plugins, progress) for store in stores]
         whole = _united_study(stores, studies)
-        choices = [_choose_runs(stores, experiment) for experiment in whole.experiments]
-        shares = _count_and_compare(stores, choices, prefer_first)
+        unions = [_union_of_runs(stores, experiment) for experiment in whole.experiments]
+        shares = _count_and_compare(stores, unions, prefer_first)
         attributes = _attributes_of_sources(stores)
         try:
             with create.creating_store_atomically(target, lease.check) as made:
                 entries = diff.diff_root_against_study(made, None, whole)
                 create.grow_store_to_study(made, whole, entries, attributes=attributes)
-                for number, choice in enumerate(choices):
-                    progress("Merging", number, len(choices))
-                    _copy_rows(made, choice)
-                    _copy_references(stores, made, choice.group)
+                for number, union in enumerate(unions):
+                    progress("Merging", number, len(unions))
+                    _copy_rows(made, union)
+                    _copy_references(stores, made, union.group)
         except OSError as error:
             raise StoreError(f"{target} cannot be written: {error.strerror or error}") from None
-    progress("Merging", len(choices), len(choices))
+    progress("Merging", len(unions), len(unions))
     known = attributes[provenance.ATTRIBUTE].values()
     kinds = sorted({provenance.cpu_and_libm_kind(one) for one in known})
     return Merged(target.place, tuple(shares), tuple(kinds), tuple(map(str, paths)))
@@ -206,29 +206,29 @@ def _check_places(stores: Sequence[Store], out: Store) -> None:
         raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
 
 
-def _acquire_source_lease(stack: contextlib.ExitStack, store: Store) -> None:
-    """Acquire the lease of a source; of one that is read-only, check that nobody holds it."""
-    if _may_be_leased(store):
-        stack.enter_context(acquire_lease(store))
-    elif (writer := lease_holder_of_store(store)) is not None:
+def _leasing_source(store: Store) -> contextlib.AbstractContextManager[object]:
+    """Holds the lease of a source; of one that is read-only, it is only checked that it is free."""
+    places = store.place, store.lease_file.parent
+    try:
+        if isinstance(store.place, ObjectPlace):
+            store.place.check(writes=True)
+            return acquire_lease(store)
+        if all(os.access(str(place), os.W_OK) for place in places):
+            return acquire_lease(store)
+    except Unreachable:
+        pass
+    if (writer := lease_holder_of_store(store)) is not None:
         raise StoreError(
             f"{store} is held by {writer} since {writer.since}: wait for it, or end it there"
         )
-
-
-def _may_be_leased(store: Store) -> bool:
-    if isinstance(store.place, ObjectPlace):
-        try:
-            store.place.check(writes=True)
-        except Unreachable:
-            return False
-        return True
-    return all(os.access(str(place), os.W_OK) for place in (store.place, store.lease_file.parent))
+    return contextlib.nullcontext()
 
 
 def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> Study:
     """Read the study of a source, whose plugins run if they are approved; verify the source."""
     study = stored_study(store, trust_plugins=trust_plugins)
+    if any(is_growing(store, name) for name in store.experiments):
+        raise StoreError(f"{store} was left while it grew; `sweep run` mends it")
     findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
     found = [finding for finding in findings if finding.remedy not in (REMOVE, FOREIGN)]
     if found:
@@ -252,7 +252,7 @@ def _united_study(stores: Sequence[Store], studies: Sequence[Study]) -> Study:
                 f"{study.name!r}: expected stores of one study"
             )
         try:
-            whole = unite_studies([whole, study])
+            whole = unite_studies([whole, study], ("those before have", "it has"))
         except CannotUnite as error:
             raise StoreError(
                 f"{store} cannot be merged with those before: {error}. Experiments that share "
@@ -271,48 +271,35 @@ def _attributes_of_sources(stores: Sequence[Store]) -> dict[str, Any]:
         own = store.attributes | provenance.provenance_noted_by_workers(store)
         hosts += [host for host in own.get("hosts", []) if host not in hosts]
         numbers |= own.get(provenance.ATTRIBUTE, {})
-        merged.append({"store": str(store)})
-        merged[-1] |= {key: own[key] for key in ("versions", "merged") if key in own}
+        kept = {key: own[key] for key in ("versions", "merged") if key in own}
+        merged.append({"store": str(store)} | kept)
     return {"hosts": hosts, "merged": merged, provenance.ATTRIBUTE: numbers}
 
 
 # --- which rows are taken --------------------------------------------------------------------
 
 
-class _Rows:
+class _Source:
     """Runs or references of a group of a source.
 
     Attributes
     ----------
     ids : ndarray of bytes, shape (rows,)
-    whole : ndarray of bool, shape (rows,)
-        Whether all samples of a row are computed, or the run has failed.
+    whole : ndarray of int
+        Rows all samples of which are computed, or of runs that have failed.
     """
 
     def __init__(self, store: Store, group: str, samples: int) -> None:
-        self.store, self.samples, unfolded = store, samples, store.unfolded(group)
-        self.arrays = {  # by their own metadata: copies of these are older where a store grew
-            file.parent.name: files.ArrayFiles.read(file.parent, unfolded)
-            for place in (group, files.end_checkpoints_group_name(group))
-            for file in (store.place / place).glob(f"*/{METADATA}")
-        }
-        for array in self.arrays.values():
-            if dict(zip(array.dims, array.shape, strict=True)).get("time", samples) != samples:
-                raise StoreError(f"{store} was left while it grew; `sweep run` mends it")
+        self.store, self.samples = store, samples
+        self.arrays = store.arrays_of_group(group, store.unfolded(group))
         if (ends := self.arrays.get(CHECKPOINT.name)) is not None:
             of_group = files.read_zarr_metadata(ends.directory.parent)["attributes"]
             if of_group.get("code") != checkpoint_code_hash():
                 del self.arrays[CHECKPOINT.name]
-        ids = self.values("run_id").astype("S16")
-        gap = ids == b""  # rows from there on were never brought up
-        self.ids = ids[: int(np.argmax(gap)) if gap.any() else len(ids)]
-        counts = self.values(variables.SAMPLE_COUNT.name)
-        status = self.values("status") if "status" in self.arrays else np.zeros_like(counts)
-        self.whole = files.are_runs_computed_to_sample(counts, status, samples)[: len(self.ids)]
-
-    def values(self, name: str) -> np.ndarray:
-        """All of a one-dimensional array."""
-        return self.arrays[name].values()
+        self.ids = self.arrays["run_id"].values().astype("S16")
+        counts = self.arrays[variables.SAMPLE_COUNT.name].values()
+        status = self.arrays["status"].values() if "status" in self.arrays else 0 * counts
+        self.whole = np.flatnonzero(files.are_runs_computed_to_sample(counts, status, samples))
 
     def columns(
         self, arrays: Mapping[str, ArrayFiles], rows: NDArray[np.intp]
@@ -328,102 +315,108 @@ class _Rows:
                 found[name][common] = values[common]
         return found
 
+    def blocks(
+        self, arrays: Mapping[str, ArrayFiles], rows: NDArray[np.intp]
+    ) -> Iterator[NDArray[np.intp]]:
+        """Parts of some rows, of a size that memory has room for."""
+        shapes = [(one.dtype.itemsize, *one.row_shape(self.samples)) for one in arrays.values()]
+        length = max(1, BLOCK_BYTES // max(1, sum(map(math.prod, shapes))))
+        return (rows[first : first + length] for first in range(0, len(rows), length))
+
+    def differs(
+        self, own: NDArray[np.intp], other: _Source, theirs: NDArray[np.intp]
+    ) -> NDArray[np.bool_]:
+        """Which rows have other results in another source; time and host are not compared."""
+        names = other.arrays.keys() - OWN
+        arrays = {key: of for key, of in written_by_tasks(self.arrays).items() if key in names}
+        found = np.zeros(len(own), dtype=bool)
+        for block in self.blocks(arrays, np.arange(len(own))):
+            for name, array in arrays.items():
+                pair = array.read_rows(own[block]), other.arrays[name].read_rows(theirs[block])
+                common = _common_extent(*pair)
+                a, b = (np.ascontiguousarray(of[common]).view(f"u{of.itemsize}") for of in pair)
+                found[block] |= (a != b).reshape(len(block), -1).any(axis=1)
+        return found
+
 
 def _common_extent(one: np.ndarray, other: np.ndarray) -> tuple[slice, ...]:
     return tuple(slice(min(sizes)) for sizes in zip(one.shape, other.shape, strict=True))
 
 
-def _blocks(
-    rows: NDArray[np.intp], arrays: Mapping[str, ArrayFiles], samples: int
-) -> Iterator[NDArray[np.intp]]:
-    """Parts of some rows, of a size that memory has room for."""
-    shapes = [(array.dtype.itemsize, *array.row_shape(samples)) for array in arrays.values()]
-    length = max(1, BLOCK_BYTES // max(1, sum(map(math.prod, shapes))))
-    return (rows[first : first + length] for first in range(0, len(rows), length))
+class _Union:
+    """The runs, or references, of a group, each from the first source that has it whole.
 
-
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """Which sources have the runs, or references, of a group.
-
-    Parameters
+    Attributes
     ----------
-    group : str
-    ids : ndarray of bytes, shape (runs,)
-    parts : list of _Rows
-        What the sources that have the group have of it.
-    rows : ndarray of int, shape (parts, runs)
-        The row of each run in each of these; -1 where it is not whole.
+    sources : list of _Source
+        Of those that have the group.
+    source, row : ndarray of int, shape (runs,)
+        Which of these each run is taken from, -1 if none has it; and its row there.
+    again : list of tuple
+        Later sources, their runs that are taken from one before, and the rows of these.
     """
 
-    group: str
-    ids: NDArray[np.bytes_]
-    parts: list[_Rows]
-    rows: NDArray[np.intp]
+    def __init__(
+        self, stores: Sequence[Store], group: str, ids: NDArray[np.bytes_], samples: int
+    ) -> None:
+        self.group, self.ids = group, ids
+        having = (store for store in stores if (store.place / group).is_dir())
+        self.sources = [_Source(store, group, samples) for store in having]
+        self.source, self.row = np.full((2, len(ids)), -1)
+        self.again: list[tuple[_Source, NDArray[np.intp], NDArray[np.intp]]] = []
+        for number, source in enumerate(self.sources):
+            _, runs, at = np.intersect1d(ids, source.ids[source.whole], True, return_indices=True)
+            rows, new = source.whole[at], self.source[runs] < 0
+            self.source[runs[new]], self.row[runs[new]] = number, rows[new]
+            self.again.append((source, runs[~new], rows[~new]))
 
-    @property
-    def part(self) -> NDArray[np.intp]:
-        """The first part in which each run is whole, -1 if there is none."""
-        there = np.vstack([self.rows >= 0, np.ones_like(self.ids, dtype=bool)])
-        first = there.argmax(axis=0)
-        return np.where(first < len(self.parts), first, -1)
+    def differing(self) -> Iterator[tuple[int, str]]:
+        """Runs that have other results in a later source, with both rows in words."""
+        for other, runs, theirs in self.again:
+            for number, source in enumerate(self.sources):
+                mine = self.source[runs] == number
+                rows, others = self.row[runs[mine]], theirs[mine]
+                for at in np.flatnonzero(source.differs(rows, other, others)):
+                    where = f"{rows[at]} of {source.store} and {others[at]} of {other.store}"
+                    yield runs[mine][at], where
 
 
-def _choose(stores: Sequence[Store], group: str, ids: NDArray[np.bytes_], samples: int) -> _Choice:
-    """The `_Choice` of the rows of a group that have these ids."""
-    having = [store for store in stores if (store.place / group).is_dir()]
-    parts = [_Rows(store, group, samples) for store in having]
-    rows = np.full((len(parts), len(ids)), -1)
-    for own, part in zip(rows, parts, strict=True):
-        whole = np.flatnonzero(part.whole)
-        _, runs, there = np.intersect1d(ids, part.ids[whole], True, return_indices=True)
-        own[runs] = whole[there]
-    return _Choice(group, ids, parts, rows)
-
-
-def _choose_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Choice:
-    """Choose the runs of an experiment; refuse sources with runs that their study lacks."""
+def _union_of_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Union:
+    """Unite the runs of an experiment; refuse sources with runs that their study lacks."""
     name, ids = experiment.name, expand_experiment(experiment).run_id.astype("S16")
-    choice = _choose(stores, name, ids, len(experiment.times))
-    for part in choice.parts:
-        asked = part.ids[part.values("in_study")[: len(part.ids)]]
+    union = _Union(stores, name, ids, len(experiment.times))
+    for source in union.sources:
+        asked = source.ids[source.arrays["in_study"].values()]
         if lacking := len(np.setdiff1d(asked, ids)):
             raise StoreError(
-                f"{part.store} has {lacking:,} runs of experiment {name!r} that its study does not "
-                "give any more: a file of initial states may have changed; files are looked for in "
-                "the current directory. Merge where they are as they were"
+                f"{source.store} has {lacking:,} runs of experiment {name!r} that its study does "
+                "not give any more: a file of initial states may have changed; files are looked "
+                "for in the current directory. Merge where they are as they were"
             )
-    return choice
+    return union
 
 
 def _count_and_compare(
-    stores: Sequence[Store], choices: Sequence[_Choice], prefer_first: bool
+    stores: Sequence[Store], unions: Sequence[_Union], prefer_first: bool
 ) -> list[Share]:
     """The `Share` of each experiment; refuses runs that differ unless the first are preferred."""
     shares, first = [], ""
-    for choice in choices:
-        part, there, differing = choice.part, choice.rows >= 0, 0
-        for (k, one), (m, other) in itertools.combinations(enumerate(choice.parts), 2):
-            runs = np.flatnonzero((part == k) & there[m])
-            mine, theirs = choice.rows[k, runs], choice.rows[m, runs]
-            apart = np.flatnonzero(_differ(one, mine, other, theirs))
-            differing += len(apart)
-            if len(apart) and not first:
-                first = (
-                    f"run {choice.ids[runs[apart[0]]].decode()} of experiment {choice.group!r}, "
-                    f"row {mine[apart[0]]} of {one.store} and {theirs[apart[0]]} of {other.store}"
-                )
-        taken = {own.store: int(np.sum(part == k)) for k, own in enumerate(choice.parts)}
-        computed = [own.ids[own.whole] for own in choice.parts]
+    for union in unions:
+        differing = list(union.differing())
+        if differing and not first:
+            run, where = differing[0]
+            first = f"run {union.ids[run].decode()} of experiment {union.group!r}, row {where}"
+        taken = {own.store: int(np.sum(union.source == k)) for k, own in enumerate(union.sources)}
+        computed = [union.ids[:0], *(own.ids[own.whole] for own in union.sources)]
         shares.append(
             Share(
-                experiment=choice.group,
-                runs=len(choice.ids),
+                experiment=union.group,
+                runs=len(union.ids),
                 taken=tuple(taken.get(store, 0) for store in stores),
-                both=int(there.sum() - np.sum(part >= 0)),
-                differing=differing,
-                pending=int(np.sum(part < 0)),
-                left_out=len(np.setdiff1d(np.concatenate([choice.ids[:0], *computed]), choice.ids)),
+                both=sum(len(runs) for _, runs, _ in union.again),
+                differing=len(differing),
+                pending=int(np.sum(union.source < 0)),
+                left_out=len(np.setdiff1d(np.concatenate(computed), union.ids)),
             )
         )
     if first and not prefer_first:
@@ -437,42 +430,26 @@ def _count_and_compare(
     return shares
 
 
-def _differ(
-    one: _Rows, own: NDArray[np.intp], other: _Rows, theirs: NDArray[np.intp]
-) -> NDArray[np.bool_]:
-    """Which runs have other results in another source; time and host are not compared."""
-    names = other.arrays.keys() - OWN
-    arrays = {key: of for key, of in written_by_tasks(one.arrays).items() if key in names}
-    found = np.zeros(len(own), dtype=bool)
-    for block in _blocks(np.arange(len(own)), arrays, one.samples):
-        for name, array in arrays.items():
-            pair = array.read_rows(own[block]), other.arrays[name].read_rows(theirs[block])
-            common = _common_extent(*pair)
-            a, b = (np.ascontiguousarray(of[common]).view(f"u{of.itemsize}") for of in pair)
-            found[block] |= (a != b).reshape(len(block), -1).any(axis=1)
-    return found
-
-
 # --- copying ---------------------------------------------------------------------------------
 
 
-def _copy_rows(store: Store, choice: _Choice) -> None:
-    """Copy the rows of a choice into the new store, one row of shards after another."""
-    arrays = written_by_tasks(store.arrays_of_group(choice.group))
-    size, of_part = arrays[variables.SAMPLE_COUNT.name].chunks[0], choice.part
-    for shard_row, first in enumerate(range(0, len(choice.ids), size)):
-        folder = records.records_folder(store.place, choice.group, shard_row)
-        for number, part in enumerate(choice.parts):
-            rows = first + np.flatnonzero(of_part[first : first + size] == number)
-            for block in _blocks(rows, arrays, part.samples):
+def _copy_rows(store: Store, union: _Union) -> None:
+    """Copy the rows of a union into the new store, one row of shards after another."""
+    arrays = written_by_tasks(store.arrays_of_group(union.group))
+    size = arrays[variables.SAMPLE_COUNT.name].chunks[0]
+    for shard_row, first in enumerate(range(0, len(union.ids), size)):
+        folder = records.records_folder(store.place, union.group, shard_row)
+        for number, source in enumerate(union.sources):
+            rows = first + np.flatnonzero(union.source[first : first + size] == number)
+            for block in source.blocks(arrays, rows):
                 name = records.RecordName(
                     start=int(block[0]), stop=int(block[-1]) + 1, count=len(block), first=0,
-                    last=part.samples, part=0, failed=0, milliseconds=0, session=SESSION,
+                    last=source.samples, part=0, failed=0, milliseconds=0, session=SESSION,
                     token=str(number), kind=records.RECORD,
                 )  # fmt: skip
-                columns = part.columns(arrays, choice.rows[number, block])
+                columns = source.columns(arrays, union.row[block])
                 records.write_record(folder, name, block, columns)
-        fold_group(store, choice.group, SESSION, shard_row)
+        fold_group(store, union.group, SESSION, shard_row)
 
 
 def _copy_references(stores: Sequence[Store], made: Store, experiment: str) -> None:
@@ -480,4 +457,4 @@ def _copy_references(stores: Sequence[Store], made: Store, experiment: str) -> N
     group = files.references_group_name(experiment)
     if arrays := made.arrays_of_group(group):
         ids = arrays["run_id"].values().astype("S16")
-        _copy_rows(made, _choose(stores, group, ids, arrays["states"].shape[1]))
+        _copy_rows(made, _Union(stores, group, ids, arrays["states"].shape[1]))

@@ -18,7 +18,6 @@ import functools
 import itertools
 import math
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,12 +35,17 @@ from sweep.analysis.rows import Rows
 from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_probes
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import ReferenceTask, make_solver
-from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunTask, Task
+from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunColumns, RunTask, Task
 from sweep.campaign.worker.trajectory import NamedComponent, Recipe, make_integrator
 from sweep.errors import Interrupted
-from sweep.store import create, diff, storage
-from sweep.store.chunk_layout import INITIAL_CHUNK, Layout
-from sweep.store.diff import reference_samples, references_of_run_table
+from sweep.store import create, diff
+from sweep.store.arrays import (
+    INITIAL_CHUNK,
+    Layout,
+    coordinate_chunk_size,
+    layout_of_group,
+)
+from sweep.store.diff import count_reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import variables
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     import pandas
 
     from sweep.store.backends.places import Place
-    from sweep.store.diff import Entry, References
+    from sweep.store.diff import ExperimentDiff, References
     from sweep.store.files import RowNumbers
     from sweep.store.store import Store
     from sweep.study import Study
@@ -112,7 +116,7 @@ class ExperimentPlan:
 
     Parameters
     ----------
-    entry : sweep.store.diff.Entry
+    entry : sweep.store.diff.ExperimentDiff
 
     Attributes
     ----------
@@ -125,15 +129,15 @@ class ExperimentPlan:
         The `sweep.campaign.probe.Cost` of each kind.
     """
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ExperimentDiff) -> None:
         self.entry, self.shard_rows = entry, create.layout_of_entry(entry).shard_rows
         self._work = _work_of_methods(entry.table)
         self._rows_of_systems = np.array([made.rows for made in entry.table.systems])
         found = [self._batches_from(first) for first in range(0, entry.size, self.shard_rows)]
         self.row, self.size, kind, self.work = (np.concatenate(o) for o in zip(*found, strict=True))
-        kinds, kind = np.unique(kind, return_inverse=True)
-        self.kind = kind.astype(np.int32)
-        self.costs = np.zeros(len(kinds), COST)
+        there = np.bincount(kind) > 0
+        self.kind = (np.cumsum(there, dtype=np.int32) - 1)[kind]
+        self.costs = np.zeros(np.count_nonzero(there), COST)
 
     def _batches_from(self, first: int) -> tuple[np.ndarray, ...]:
         """First row, size, kind and work of the batches in the row of shards from `first` on."""
@@ -158,7 +162,7 @@ class ExperimentPlan:
             time_axis=experiment.time_axis,
             record=tuple(experiment.record),
             statistics=experiment.statistics,
-            reference_samples=reference_samples(experiment),
+            reference_samples=count_reference_samples(experiment),
             max_steps=experiment.max_steps,
         )
 
@@ -212,17 +216,22 @@ class ExperimentPlan:
         """What was measured: with its kernels all of the experiment can be computed."""
         return *self.probes, *(self.references.probes[:1] if self.references else ())
 
-    def measure(self, seconds: float, on_measurement: Callable[[str], object]) -> None:
+    def measure(self, seconds: float) -> Iterator[str]:
         """Measure all kinds, each by so many seconds of integration, and the references.
 
-        `on_measurement` is called before each measurement with what is measured.
+        Yields what is measured before each measurement. Structure is measured once for each size of
+        system, of fixed and of adaptive steps, since that is linear algebra, mostly.
         """
+        structure: dict[tuple[bool, int], float] = {}
         for i, probe in enumerate(self.probes):
-            on_measurement(str(probe))
-            self.costs[i] = probe.cost(seconds)
+            yield str(probe)
+            size = math.isnan(probe.step_size), len(probe.initial[0])
+            if size not in structure:
+                structure[size] = probe.structure_seconds()
+            cost = probe.cost(seconds)
+            self.costs[i] = cost._replace(run=cost.run + structure[size])
         if (references := self.references) is not None:
-            name = references.solver.reference.integrator
-            on_measurement(f"references of {self.entry.name} by {name}")
+            yield f"references of {self.entry.name} by {references.solver.reference.integrator}"
             references.measure(seconds)
 
     # --- seconds -------------------------------------------------------------------------------
@@ -288,7 +297,7 @@ class ExperimentPlan:
         record, samples, runs = self.entry.experiment.record, self._samples, self.entry.size
         series, scalars = len(self._numbers_of_variables), 1
         scalars += len(variables.run_variables(record, self.entry.table.systems[0]))
-        along_run = math.ceil(runs / storage.coordinate_chunk_size(runs))
+        along_run = math.ceil(runs / coordinate_chunk_size(runs))
         found = create.layout_of_entry(self.entry).files(runs, samples, series, scalars)
         found += math.ceil(runs / INITIAL_CHUNK) + COORDINATES * along_run + 3  # the other axes
         found += series + scalars + COORDINATES + 3 + 3  # metadata, also of both groups
@@ -408,7 +417,8 @@ class LackingReferences:
         self.rows: RowNumbers = np.zeros(0, dtype=int)
         self.stored = np.array([entry.references.get(run_id, 0) for run_id in every.ids.tolist()])
         needed = np.zeros(len(every.ids), dtype=bool)
-        needed[every.of(table.take(np.flatnonzero(entry.pending)))] = True
+        for runs, part in table.slabs():
+            needed[every.of(part.take(entry.pending[runs]))] = True
         done = times[np.clip(self.stored, 1, len(times)) - 1] / max(times[-1], np.finfo(float).tiny)
         self.left = np.where(needed & (self.stored < len(times)), 1.0 - done, 0.0)
         self.seconds = np.zeros(len(every.ids))
@@ -445,7 +455,7 @@ class LackingReferences:
         self.rows = rows = self.every.rows(group)
         needed = np.flatnonzero(self.left)
         needed = needed[np.argsort(rows[needed])]
-        shard = rows[needed] // storage.layout_of_group(group).shard_rows
+        shard = rows[needed] // layout_of_group(group).shard_rows
         begins = _begins(np.diff(shard, prepend=-1) != 0, REFERENCES_OF_TASK)
         for mine in np.split(needed, begins)[1:]:
             first = self.every.first_run[mine]
@@ -497,7 +507,7 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     each = ", ".join(f"{1e6 * of:.3g} µs of {name}" for name, of in slow.items())
     if slow:
         text = f"A step in Python takes {each}\n{text}"
-    return f"{format_table(names, cells)}\n{text}"
+    return f"{format_table(names, cells, kept=['CPU time'])}\n{text}"
 
 
 def _byte_count_text(count: float) -> str:
@@ -583,37 +593,16 @@ def plan(
     return Plan(store.place, tuple(planner.plans), tasks)
 
 
-def plan_each(
-    entries: Sequence[Entry],
-    on_measurement: Callable[[str, int, int], object] = lambda what, done, of: None,
-) -> Iterator[ExperimentPlan]:
-    """Measure and plan experiments; yields each `ExperimentPlan` as soon as it is made.
-
-    Parameters
-    ----------
-    entries : list of Entry
-    on_measurement : callable
-        ``on_measurement(what, done, of)`` is called before each measurement with what is measured,
-        and how many measurements of how many are done; it may raise.
-    """
-    plans = [ExperimentPlan(entry) for entry in entries]
-    of = sum(len(own.probes) + (own.entry.experiment.reference is not None) for own in plans)
-    number = itertools.count()
-    for own in plans:
-        own.measure(seconds_of_probes(of), lambda what: on_measurement(what, next(number), of))
-        yield own
-
-
 class Planner:
     """Plans experiments in a thread of its own; a context manager.
 
     Parameters
     ----------
-    entries : list of sweep.store.diff.Entry
+    entries : list of sweep.store.diff.ExperimentDiff
     check : callable
         Called in the thread that waits in `next_plans`; raises where the run is to end.
     on_preparation : callable
-        Called there with each `Preparation`.
+        Called there with the latest `Preparation`, as often as one looks.
 
     Attributes
     ----------
@@ -623,19 +612,21 @@ class Planner:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[ExperimentDiff],
         check: Callable[[], object],
         on_preparation: Callable[[Preparation], object],
     ) -> None:
         self.plans: list[ExperimentPlan] = []
         self.entries, self._check, self._on_preparation = entries, check, on_preparation
         self._patient_until, self._stopped = time.monotonic() + PATIENCE, False
-        self._now = Preparation("", 0, 0)  # what is measured
-        self._found: queue.SimpleQueue[ExperimentPlan | Preparation | BaseException]
-        self._found = queue.SimpleQueue()
+        # What the thread has made, what it measures now, and what it has raised.
+        self._made: list[ExperimentPlan] = []
+        self._now = Preparation("", 0, 0)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._plan, name=THREAD, daemon=True)
 
     def __enter__(self) -> Planner:
-        threading.Thread(target=self._plan, name=THREAD, daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -656,43 +647,39 @@ class Planner:
         InputError
             If an experiment cannot be planned.
         """
-        known = len(self.plans)
-        while not self.ended:
+        known, told = len(self.plans), None
+        while not self.ended and len(self.plans) == known:
             self._check()
-            enough = len(self.plans) > known and time.monotonic() > self._patient_until
-            try:
-                event = self._found.get(not enough, LOOK_SECONDS)
-            except queue.Empty:
-                if enough:
-                    break
-                continue
-            if isinstance(event, BaseException):
-                raise event
-            if isinstance(event, Preparation):
-                self._on_preparation(event)
-            else:
-                self.plans.append(event)
+            self._thread.join(LOOK_SECONDS)
+            if self._error is not None:
+                raise self._error
+            if (now := self._now).what and now is not told:
+                self._on_preparation(told := now)
+            if time.monotonic() > self._patient_until or not self._thread.is_alive():
+                self.plans = self._made.copy()
         return self.plans[known:]
 
     def _plan(self) -> None:
         """Plan all experiments in order; an exception is raised again in `next_plans`."""
         try:
             with checking(self._check_stopped, self._compiling):
-                for plan in plan_each(self.entries, self._measuring):
-                    self._found.put(plan)
+                plans = [ExperimentPlan(entry) for entry in self.entries]
+                of = sum(
+                    len(plan.probes) + (plan.entry.experiment.reference is not None)
+                    for plan in plans
+                )
+                for plan in plans:
+                    for what in plan.measure(seconds_of_probes(of)):
+                        self._check_stopped()
+                        done = self._now.done + bool(self._now.what)
+                        self._now = Preparation(what, done, of, kernels=self._now.kernels)
+                    self._made.append(plan)
         except BaseException as error:
-            self._found.put(error)
-
-    def _measuring(self, what: str, done: int, of: int) -> None:
-        self._check_stopped()
-        self._now = Preparation(what, done, of, kernels=self._now.kernels)
-        self._found.put(self._now)
+            self._error = error
 
     def _compiling(self, kernel: str) -> None:
         """Note that a kernel is compiled, since the disk cache lacks it."""
         self._now = replace(self._now, kernel=kernel, kernels=self._now.kernels + 1)
-        if self._now.what:
-            self._found.put(self._now)
 
     def _check_stopped(self) -> None:
         if self._stopped:
@@ -751,8 +738,16 @@ def make_tasks(
     for plan in plans:
         if plan.references is not None and len(plan.row):
             references += plan.references.tasks(plan, store, checkpoint_every)
-        for own in plan.divide(workers):
-            task = PlannedTask(plan, store, *own, checkpoint_every=checkpoint_every)
+        for rows, count, cost in plan.divide(workers):
+            task = PlannedTask(
+                store=store,
+                experiment=plan.entry.name,
+                rows=rows,
+                cost=cost,
+                checkpoint_every=checkpoint_every,
+                plan=plan,
+                count=count,
+            )
             of_shards[task.experiment, task.rows[0] // plan.shard_rows].append(task)
     for tasks in of_shards.values():
         tasks.sort(key=lambda task: (task.first_repeat, -task.cost))
@@ -763,32 +758,22 @@ def make_tasks(
     return references, list(itertools.chain(*in_turn))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedTask(Task):
     """A `RunTask` that is built when it is sent; until then it is only a range of rows.
 
     Parameters
     ----------
     plan : ExperimentPlan
-    store : Store
     rows : range
         Of the store; the task has the pending runs in them.
     count : int
         Number of these.
-    cost : float
-        As in `RunTask`.
     """
 
     plan: ExperimentPlan
-    store: Store
     rows: range
     count: int
-    cost: float
-
-    @property
-    def experiment(self) -> str:
-        """Name of the experiment."""
-        return self.plan.entry.name
 
     @property
     def runs(self) -> int:
@@ -816,12 +801,7 @@ class PlannedTask(Task):
             systems=plan.systems,
             integrators=plan.integrators,
             rows=entry.rows[runs].astype(np.int64),
-            integrator=own.integrator_index,
-            system=own.system_index,
-            step_size=own.step_size,
-            tolerance=own.tolerance,
-            steps_per_sample=own.steps_per_sample,
-            repeat=own.repeat,
+            columns=RunColumns.of(own),
             stored=entry.standing[runs].astype(np.int64),
             reference=reference,
             precise_starts=entry.table.precise_starts(runs),

@@ -10,28 +10,33 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.structure import Unfinished
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import DoubleSolver
+from sweep.campaign.worker.run_work import SECONDS_TOGETHER
 from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe, make_system
 from sweep.study import variables
 
 if TYPE_CHECKING:
     from sweep.study.run_table import States
 
-REPEATS = 2  # of the measurement of a batch: other processes disturb a single one
+REPEATS = 2  # of the measurement of one of few batches: other processes disturb a single one
 # Seconds of integration that are measured, of each of many probes and of one alone: together they
 # are to take some tenths of a second.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
+REPEATED_SECONDS = 1e-3  # and more are measured again: what is shorter is one of many
+LOADING_SECONDS = 0.1  # of what is measured once: after more, kernels may have been compiled in it
+MOST_TOGETHER = 16  # batches that are recorded at once to see how long that takes for each
 MOST_GROWTH = 64  # of the number of steps from one measurement to the next
 IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
 
@@ -90,22 +95,26 @@ class Part(NamedTuple):
 def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, int]:
     """Take one step, and as many as take so many seconds more, or all; the least of `REPEATS`.
 
-    A few steps tell little where a call takes longer than they do, as on a busy machine. Returns
-    both parts, and the number of steps that were asked for.
+    A few steps tell little where a call takes longer than they do, as on a busy machine. Of many
+    batches each is measured once: what disturbs some of them hardly changes their sum. Returns both
+    parts, and the number of steps that were asked for.
     """
-    first = last = min((take(1) for _ in range(REPEATS)), key=_seconds)
+    repeats = REPEATS if seconds >= REPEATED_SECONDS else 1
+    first = last = _least([take(1) for _ in range(repeats)])
     enough, most, steps = min(seconds + 2 * first.seconds, 5 * seconds), 1, first.seconds
     while last.seconds < enough and last.done < 1.0:
         most *= min(max(int(2 * enough / max(steps, 1e-9)), 2), MOST_GROWTH)
         last = take(most)
         steps = last.seconds - first.seconds
-        if last.seconds >= enough or last.done >= 1.0:  # or once, since it was interrupted
-            last = min([last, *(take(most) for _ in range(REPEATS - 1))], key=_seconds)
+        if last.seconds >= enough or last.done >= 1.0:
+            last = _least([last, *(take(most) for _ in range(repeats - 1))])
     return first, last, most
 
 
-def _seconds(part: Part) -> float:
-    return part.seconds
+def _least(parts: Sequence[Part]) -> Part:
+    """What one part took at least, of several measurements."""
+    least = {name: min(getattr(part, name) for part in parts) for name in ("seconds", "besides")}
+    return parts[0]._replace(**least)
 
 
 def _line(first: Part, last: Part) -> tuple[float, float]:
@@ -153,39 +162,67 @@ class RunProbe:
     def __str__(self) -> str:
         return f"{self.integrator.name} on {self.system.name}"
 
-    def compile(self) -> Integration:
-        """Compile all kernels that such a batch needs, by a step; returns its integration."""
+    def compile(self) -> None:
+        """Compile all kernels that such a batch needs, by a step."""
+        self.structure_seconds()
+
+    def structure_seconds(self) -> float:
+        """Measure the CPU seconds that the measurement of a run's structure takes."""
+        integration = self._begun()
+        if not integration.extendable:
+            return self._with_equal_steps(1).structure_seconds()
+        seconds = self._measure_structure(integration)
+        return seconds if seconds < LOADING_SECONDS else self._measure_structure(integration)
+
+    def _begun(self) -> Integration:
+        """The integration, with the kernels that take its steps."""
         integration = Integration(self.recipe, self.system, self.integrator)
         self._advance(integration, 1)
-        if not integration.extendable:
-            self._with_equal_steps(1).compile()
-        else:
-            self._measure_structure(integration)
         return integration
 
     def cost(self, seconds: float) -> Cost:
-        """Measure the `Cost` of such batches by so many seconds of integration."""
-        integration = self.compile()
+        """Measure the `Cost` of such batches by so many seconds of integration.
+
+        Without the measurement of a run's structure, whose kernels are loaded here.
+        """
+        integration = self._begun()
         if not integration.extendable:
             counted = self._counted().cost(seconds)
             cost = self._with_equal_steps(counted.steps * self.work).cost(seconds)
             counting, stepping = (own.call + own.unit * self.work for own in (counted, cost))
             return cost._replace(steps=counted.steps, beside=cost.beside + counting / stepping)
-        # To record takes longer than a few steps, and is measured once.
-        bare = Integration(replace(self.recipe, record=()), self.system, self.integrator)
-        first, last, most = _measure(lambda most: self._advance(bare, most), seconds)
+        integration.load_structure(integration.starts(self.initial[:1]), self.step_size)
+        timed = integration
+        if integration.followed is not None:  # by tangent vectors, which take longer: once
+            recipe = replace(self.recipe, record=())
+            timed = Integration(recipe, self.system, self.integrator)
+        first, last, most = _measure(lambda most: self._advance(timed, most), seconds)
         call, whole = _line(first, last)
-        begun, recorded = self._advance(integration, 1), self._advance(integration, most)
-        besides, beside = begun.besides, self._integrations_at_end
+        besides, beside = first.besides, self._integrations_at_end
         if integration.followed is not None:
+            recorded = self._advance(integration, most)
             besides, beside = 0.0, beside + recorded.besides / max(last.seconds, 1e-9)
-        elif reached := recorded.samples - begun.samples:
-            each = max(recorded.besides - begun.besides, 0.0) / reached
-            besides += each * self.recipe.time_axis.samples
+        else:
+            besides = self._besides_among_others(integration, besides, call + whole)
+            reached = last.samples - first.samples
+            each = max(last.besides - first.besides, 0.0) / max(reached, 1)
+            besides += each * self.recipe.time_axis.samples * bool(reached)
         steps = 1.0 if math.isnan(self.tolerance) else last.steps / last.done / self.work
         self._check_time_of_step(integration, whole / self.work / len(self.initial))
-        run = besides / len(self.initial) + self._measure_structure(integration)
-        return Cost(call, whole / self.work, steps, run, beside)
+        return Cost(call, whole / self.work, steps, besides / len(self.initial), beside)
+
+    def _besides_among_others(
+        self, integration: Integration, alone: float, seconds: float
+    ) -> float:
+        """Seconds to record a sample of the batch, which takes so many when it is recorded alone.
+
+        Workers record many at once where these take few seconds.
+        """
+        count = min(int(SECONDS_TOGETHER / max(seconds + alone, 1e-9)), MOST_TOGETHER)
+        if count < 2 or len(self.initial) < WIDTH:
+            return alone
+        many = replace(self, initial=np.tile(self.initial, (count, 1, 1)))
+        return min(many._advance(integration, 1).besides / count, alone)
 
     def _check_time_of_step(self, integration: Integration, seconds: float) -> None:
         """Raise `InputError` where a step in Python takes longer than it may."""
@@ -231,10 +268,7 @@ class RunProbe:
         )
 
     def _measure_structure(self, integration: Integration) -> float:
-        """Measure the structure of a run as if it were over; of an adaptive one, begin to.
-
-        Returns the CPU seconds.
-        """
+        """CPU seconds to measure the structure of a run; of an adaptive one, to begin to."""
         state = integration.starts(self.initial[:1])
         maps = integration.maps(state, self.tolerance, np.zeros((1, 0)), 1)
         began = time.thread_time()
@@ -295,20 +329,3 @@ class ReferenceProbe:
 
         first, last, _ = _measure(take, measured)
         return sum(_line(first, last))
-
-
-@dataclass(frozen=True, eq=False)
-class Rehearsal:
-    """Compiles all kernels that the tasks of some probes' experiments need.
-
-    Parameters
-    ----------
-    probes : tuple of RunProbe or ReferenceProbe
-    """
-
-    probes: tuple[RunProbe | ReferenceProbe, ...]
-
-    def compile(self) -> None:
-        """Compile them, in this process."""
-        for probe in self.probes:
-            probe.compile()

@@ -18,7 +18,7 @@ from sweep.store.lease.lease import acquire_lease
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep.mark import mark_runs_not_computed
+from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def rows_of_failed_runs(
     InputError
         If the expression names a variable that no experiment has, or there is no such status.
     """
-    known = failure_status_names(store)
+    known = failure_status_names()
     for name in among:
         check_known("status of a run that failed", name, known, key="status")
     wanted = [known[name] for name in among or known]
@@ -111,14 +111,14 @@ def retry(
     among = (among,) if isinstance(among, str) else among
     study = stored_study(store, trust_plugins=trust_plugins)
     with acquire_lease(store) as lease:
-        fold.settle(store, lease.check, lease.holder)
+        fold.fold_leftovers(store, lease)
         entries = diff.diff_store_against_study(store, study)
         rows = rows_of_failed_runs(store, where, among)
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
         # A worker that wakes may have records of these runs.
-        fold.end_session(store, lease.check, holder=lease.holder)
+        fold.end_session(store, lease)
         for name, mine in rows.items():
             mark_runs_not_computed(store, name, mine, lease.check)
     return run(study, store, **options)

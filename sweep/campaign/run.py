@@ -30,11 +30,10 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import functools
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,39 +43,27 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
 from integrators.status import COMPLETE, STATUS
+from sweep import campaign, clusters  # of what imports Dask, when something is computed
 from sweep.analysis.rows import Rows
-from sweep.campaign.hand_out import count_tasks_at_once, hand_out, noticing_scheduler_loss
 from sweep.campaign.plan import Planner, make_tasks
-from sweep.campaign.probe import Rehearsal
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
-from sweep.campaign.worker.compute import compile_rehearsed_kernels
+from sweep.campaign.worker.compute import compile_kernels
 from sweep.campaign.worker.task import CHECKPOINT_EVERY
-from sweep.clusters.connect import starting_or_connecting
-from sweep.clusters.jobs import tell_work_left
 from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.stop_request import StopRequest
-from sweep.clusters.workers import (
-    call_on_workers,
-    ending_workers_in_order,
-    first_worker_of_each_kind,
-    hosts_of_workers,
-    inspect_workers,
-    stop_session_on_workers,
-)
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
-from sweep.store import create, diff, provenance, storage
+from sweep.store import create, diff, provenance
 from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.commit import fold
 from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import Lease, acquire_lease
-from sweep.store.lease.presence import Presence
-from sweep.store.lease.sessions import Session, code_hash
-from sweep.store.progress import Counter, InFlight, Prediction, write_plan_predictions
+from sweep.store.lease.sessions import Session, StorePresence, code_hash
+from sweep.store.progress import Prediction, ProgressCounter, ProgressFile
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
-from sweep.store.upkeep.mark import mark_runs_not_computed
+from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 from sweep.study import Study, variables
 from sweep.text import count_with_noun
 
@@ -93,7 +80,7 @@ if TYPE_CHECKING:
     from sweep.clusters.workers import Worker
     from sweep.store.backends.places import Place
     from sweep.store.commit.records import Unfolded
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
     from sweep.store.lease.holder import LeaseHolder
 
 
@@ -281,7 +268,7 @@ def run(
         acquire_lease(store, stop.request, stop.check, say_wait) as lease,
         requests.watching_for_cancellation(store, (lease.token, name), stop.request),
     ):
-        presence = Presence(store)
+        presence = StorePresence(store)
         coordinator = _Coordinator(store, study, lease, stop, watcher, checkpoint_every, presence)
         with _stopping_if_not_storable(store), presence.noticed(), store.naming_damage():
             return coordinator.run(client, spec)
@@ -307,10 +294,11 @@ class _Coordinator:
     stop: StopRequest
     watcher: Watcher
     checkpoint_every: float
-    presence: Presence
+    presence: StorePresence
     # Of what is computed, known once there is a cluster.
     client: Client = field(init=False)
     session: Session = field(init=False)
+    noted: ProgressFile = field(init=False)
     workers: dict[str, Worker] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)  # steps, with file and line, whose error was said
 
@@ -318,20 +306,15 @@ class _Coordinator:
         """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.note_store()
-            fold.settle(self.store, self.lease.check, self.lease.holder)
+            fold.fold_leftovers(self.store, self.lease)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)
         if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
-        connecting: contextlib.AbstractContextManager[Connect]
-        if client is None:
-            connecting = starting_or_connecting(spec, self.stop.check, self.watcher.said)
-        else:
-            connecting = contextlib.nullcontext(lambda tasks: client)
         try:
             if any(entry.pending.any() for entry in entries):
-                with connecting as connected:
+                with self._connecting(client, spec) as connected:
                     stopped = self._compute_pending(entries, connected)
                     return _fold_and_tally(self.store, entries, stopped, self.lease)
             self._create_or_grow_store(entries)
@@ -345,7 +328,18 @@ class _Coordinator:
             )
             return Outcome(self.store.place, tallies, str(reason))
 
-    def _compute_pending(self, entries: Sequence[Entry], connected: Connect) -> str:
+    def _connecting(
+        self, client: Client | None, spec: ClusterSpec
+    ) -> contextlib.AbstractContextManager[Connect]:
+        """The workers: of a client, or of a cluster that is started or connected."""
+        if client is not None:
+            return contextlib.nullcontext(lambda tasks: client)
+        found: contextlib.AbstractContextManager[Connect] = clusters.connect.starting_or_connecting(
+            spec, self.stop.check, self.watcher.said
+        )
+        return found
+
+    def _compute_pending(self, entries: Sequence[ExperimentDiff], connected: Connect) -> str:
         """Create or grow the store and compute what is pending; returns why it stopped, or none."""
         check, cores = self.lease.check, os.cpu_count() or 1
         self.session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
@@ -357,22 +351,23 @@ class _Coordinator:
             plans = planner.next_plans()
             tasks = sum(plan.count_tasks(cores) for plan in plans) if planner.ended else cores
             self.client = connected(tasks)
-            with noticing_scheduler_loss(self.client):
-                self.workers = inspect_workers(self.client, self.store, self.lease.token, self.stop)
+            with campaign.hand_out.noticing_scheduler_loss(self.client):
+                self.workers = clusters.workers.inspect_workers(
+                    self.client, self.store, self.lease.token, self.stop
+                )
                 self.stop.check()
                 self._compile(plans)
             anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
             if anew:  # a worker that wakes may have records of it
-                fold.end_session(self.store, check, holder=self.lease.holder)
+                fold.end_session(self.store, self.lease)
             for group, rows in anew.items():
                 mark_runs_not_computed(self.store, group, rows, check)
             is_new = self._create_or_grow_store(entries)
-            self.presence.begun(
-                fold.begin_session(self.store, self.session.name, check, is_new, self.lease.holder)
-            )
+            name = self.session.name
+            self.presence.begun(fold.begin_session(self.store, name, self.lease, is_new))
             return self._compute(planner)
 
-    def _create_or_grow_store(self, entries: Sequence[Entry]) -> bool:
+    def _create_or_grow_store(self, entries: Sequence[ExperimentDiff]) -> bool:
         """Create or grow the store, which is read anew from then on; whether it is a new one."""
         check = self.lease.check
         is_new = create.create_or_grow_store(self.store, self.study, entries, check)
@@ -384,7 +379,9 @@ class _Coordinator:
         known, check = self.store.attributes, self.lease.check
         before, environments = known.get("hosts", []), known.get(provenance.ATTRIBUTE, {})
         hosts = before + [
-            host for host in hosts_of_workers(self.workers.values()) if host not in before
+            host
+            for host in clusters.workers.hosts_of_workers(self.workers.values())
+            if host not in before
         ]
         environments = environments | {
             str(provenance.provenance_number(own.environment)): own.environment
@@ -392,7 +389,7 @@ class _Coordinator:
         }
         noted = {"hosts": hosts, provenance.ATTRIBUTE: environments}
         if known | noted != known or not self.store.consolidated:
-            storage.set_root_attributes(self.store, noted, check)
+            create.set_root_attributes(self.store, noted, check)
         # Results may depend on the kind, through the sines and logarithms of the math library.
         kinds = sorted({host["kind"] for host in hosts if "kind" in host})
         if len(kinds) > 1:
@@ -403,24 +400,27 @@ class _Coordinator:
 
     def _compile(self, plans: Sequence[ExperimentPlan]) -> None:
         """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
-        if addresses := first_worker_of_each_kind(self.workers):
+        if addresses := clusters.workers.first_worker_of_each_kind(self.workers):
             self.watcher.said(f"Compiling kernels on {count_with_noun(len(addresses), 'worker')}")
-            rehearsal = Rehearsal(tuple(probe for plan in plans for probe in plan.all_probes))
-            compiling = functools.partial(compile_rehearsed_kernels, rehearsal, self.session)
+            probes = [probe for plan in plans for probe in plan.all_probes]
+            compiling = functools.partial(compile_kernels, probes, self.session)
             try:
-                call_on_workers(self.client, addresses, compiling, self.stop)
+                clusters.workers.call_on_workers(self.client, addresses, compiling, self.stop)
             except (Interrupted, KeyboardInterrupt):
-                stop_session_on_workers(self.client, self.session)
+                clusters.workers.stop_session_on_workers(self.client, self.session)
                 raise
 
     def _compute(self, planner: Planner) -> str:
         """Compute all that is pending; returns why it stopped, if it did."""
         self._record_workers()
+        self.noted = ProgressFile(self.store, self.lease.token)
         progress = Progress(sum(int(entry.pending.sum()) for entry in planner.entries))
         try:
             with (
-                noticing_scheduler_loss(self.client),
-                ending_workers_in_order(self.client, self.session, self.stop.check),
+                campaign.hand_out.noticing_scheduler_loss(self.client),
+                clusters.workers.ending_workers_in_order(
+                    self.client, self.session, self.stop.check
+                ),
             ):
                 for tasks in filter(None, self._tasks_of_plans(planner, progress)):
                     self._hand_out(tasks, progress)
@@ -438,9 +438,9 @@ class _Coordinator:
         References and runs that wait for none, then the others.
         """
         known = any(entry.known for entry in planner.entries)
-        counted = Counter(self.store).count() if known else ()
+        counted = ProgressCounter(self.store).count() if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
-        slots = count_tasks_at_once(self.client, self.stop.check)
+        slots = campaign.hand_out.count_tasks_at_once(self.client, self.stop.check)
         plans, count = planner.plans, 0
         while plans:
             references, runs = make_tasks(self.store, plans, slots, self.checkpoint_every)
@@ -449,7 +449,16 @@ class _Coordinator:
             progress.expected += sum(task.cost for task in (*references, *runs))
             if planner.ended:
                 self.watcher.planned(planner.plans, count, slots)
-            self._note_predictions(planner.plans, before)
+            expected = {
+                plan.entry.name: Prediction(
+                    int(plan.entry.pending.sum()),
+                    plan.lacking_references,
+                    plan.cpu_seconds,
+                    before[plan.entry.name],
+                )
+                for plan in planner.plans
+            }
+            self.noted.note_plans(expected)
             waiting = {task.experiment for task in references}
             yield [*references, *(task for task in runs if task.experiment not in waiting)]
             yield [task for task in runs if task.experiment in waiting]
@@ -459,34 +468,19 @@ class _Coordinator:
             except KeyboardInterrupt:  # as in a stop while tasks run: there are results
                 raise Interrupted(self.stop.reason) from None
 
-    def _note_predictions(
-        self, plans: Sequence[ExperimentPlan], before: Mapping[str, float]
-    ) -> None:
-        """Write what the plans so far expect, of each experiment and in all."""
-        found = {
-            plan.entry.name: Prediction(
-                int(plan.entry.pending.sum()),
-                plan.lacking_references,
-                plan.cpu_seconds,
-                before[plan.entry.name],
-            )
-            for plan in plans
-        }
-        total = map(sum, zip(*map(dataclasses.astuple, found.values()), strict=True))
-        write_plan_predictions(self.store, Prediction(*total), found)
-
     def _hand_out(self, tasks: Sequence[Task], progress: Progress) -> None:
         """Compute tasks, and fold their records."""
 
         def show() -> None:
-            if not self.stop.requested:  # or the rest will not be computed now
+            if not self.stop.reason:  # or the rest will not be computed now
                 self.watcher.progressed(str(progress), progress.share)
 
         def on_running(running: Sequence[Task], left: Sequence[Task]) -> None:
             self.presence.check()
-            flight.note(running)
+            mine = (task for task in running if task.group == task.experiment)
+            self.noted.note_running((task.experiment, task.runs) for task in mine)
             seconds = progress.slowness * sum(task.cost for task in left)
-            tell_work_left(self.client, seconds, len(left))
+            clusters.connect.tell_work_left(self.client, seconds, len(left))
             progress.running = running
             show()
 
@@ -497,16 +491,21 @@ class _Coordinator:
                     self.told.add(where)
                     self.watcher.said(f"Warning: {where}: {what}")
             if receipt.whole:
-                folding.committed(task)
+                folding.committed(*task.key)
 
-        folding = fold.BackgroundFolding(self.store, self.session.name, self.lease.check, tasks)
-        with InFlight(self.store) as flight, folding:
-            hand_out(self.client, tasks, self.session, self.stop, on_receipt, on_running)
-        tell_work_left(self.client, 0.0, 0)
+        places, check = (task.key for task in tasks), self.lease.check
+        folding = fold.BackgroundFolding(self.store, self.session.name, check, places)
+        with folding:
+            campaign.hand_out.hand_out(
+                self.client, tasks, self.session, self.stop, on_receipt, on_running
+            )
+        clusters.connect.tell_work_left(self.client, 0.0, 0)
         show()
 
 
-def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease: Lease) -> Outcome:
+def _fold_and_tally(
+    store: Store, entries: Sequence[ExperimentDiff], stopped: str, lease: Lease
+) -> Outcome:
     """Fold all records and end a complete session, if the lease is held; count what is done.
 
     A request to stop that finds all done has stopped nothing; who has lost the lease says so.
@@ -528,17 +527,17 @@ def _fold_and_tally(store: Store, entries: Sequence[Entry], stopped: str, lease:
     outcome = Outcome(store.place, tallies, lease.lost or stopped)
     try:
         if writes and outcome.complete:
-            fold.end_session(store, lease.check, checkpoints=True, holder=lease.holder)
+            fold.end_session(store, lease, checkpoints=True)
         noted = provenance.provenance_noted_by_workers(store) if writes else {}
         if noted or (writes and not store.consolidated):
-            storage.set_root_attributes(store, noted, lease.check)
+            create.set_root_attributes(store, noted, lease.check)
     except OSError as error:  # the next run does it
         if outcome.complete or not is_storage_full_or_failing(error):
             raise
     return outcome
 
 
-def _tally_experiment(store: Store, entry: Entry, unfolded: Unfolded | None) -> Tally:
+def _tally_experiment(store: Store, entry: ExperimentDiff, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
     counts, status = (arrays[name].values() for name in (variables.SAMPLE_COUNT.name, "status"))
     done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]

@@ -18,7 +18,7 @@ import platform
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from sweep.clusters.profiles import Profile
     from sweep.store.backends.places import Place
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
     from sweep.store.store import Store
     from sweep.study import Study
 
@@ -146,9 +146,8 @@ def _submit_job(
     """Submit the coordinator of a study to a batch system."""
     submission = Submission.here(study.name, f"{profile.kind}, as profile {profile.name!r} says")
     with StopRequest() as stop, acquire_lease(store, stop.request, stop.check):
-        before = submission_of_store(store)
-        is_there = before is not None and before.state == QUEUED
-        _note_new(study, store, submission, before, is_there)  # before the job may look for it
+        # Before the job may look for it.
+        _note_new(study, store, submission, lambda before: before.state == QUEUED)
         try:
             job = _SubmittedRun(study, store, submission.name, options, spec).submit_job(profile)
         except InputError:
@@ -170,17 +169,13 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
     submission = Submission.here(study.name, scheduler.address)
     with StopRequest() as stop, acquire_lease(store, stop.request, stop.check) as lease:
         inspect_workers(client, store, lease.token, stop)
-        before = submission_of_store(store)
-        is_there = before is not None and has_task(before.name)
-        _note_new(study, store, submission, before, is_there)
-    future = client.submit(
-        coordinate_on_cluster, _SubmittedRun(study, store, submission.name, options),
-        key=submission.name, priority=PRIORITY, pure=False,
-    )  # fmt: skip
+        _note_new(study, store, submission, lambda before: has_task(before.name))
+    made, key = _SubmittedRun(study, store, submission.name, options), submission.name
+    future = client.submit(coordinate_on_cluster, made, key=key, priority=PRIORITY, pure=False)
     fire_and_forget(future)
     deadline = time.monotonic() + ACCEPTED_SECONDS
     # This process may end as soon as the scheduler has it.
-    while not (has_task(submission.name) or future.done()):
+    while not (has_task(key) or future.done()):
         if time.monotonic() > deadline:
             requests.remove_submission_note(store)
             raise InputError(
@@ -188,16 +183,17 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
                 f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
             )
         time.sleep(0.05)
-    return Submitted(submission.name, submission.scheduler, store.place)
+    return Submitted(key, submission.scheduler, store.place)
 
 
 def _note_new(
-    study: Study, store: Store, submission: Submission, before: Submission | None, is_there: bool
+    study: Study, store: Store, submission: Submission, is_there: Callable[[Submission], bool]
 ) -> None:
-    """Note a submission after all checks; `is_there` says that the one before has not ended."""
+    """Note a submission after all checks; `is_there` says whether the one before waits or runs."""
     diff.diff_store_against_study(store, study)
     approvals.approve_plugins(study.library.plugins)
-    if is_there:
+    before = submission_of_store(store)
+    if before is not None and is_there(before):
         raise InputError(
             f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
         )
@@ -315,7 +311,7 @@ class _SubmittedRun(Watcher):
         found = submission_of_store(self.store)
         return found if found is not None and found.name == self.name else None
 
-    def compared(self, entries: Sequence[Entry]) -> None:
+    def compared(self, entries: Sequence[ExperimentDiff]) -> None:
         """Note that this process holds the lease, and runs the study."""
         self._note(state=RUNNING, host=platform.node(), attempt=_attempt_of_this_process())
 

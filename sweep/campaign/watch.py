@@ -13,14 +13,14 @@ from sweep.text import count_with_noun, format_duration
 if TYPE_CHECKING:
     from sweep.campaign.plan import ExperimentPlan
     from sweep.campaign.worker.task import Receipt, Task
-    from sweep.store.diff import Entry
+    from sweep.store.diff import ExperimentDiff
 
 
 class Watcher:
     """Callbacks of `sweep.run`, with its progress; a subclass shows what it overrides."""
 
-    def compared(self, entries: Sequence[Entry]) -> None:
-        """The study was compared with its store: an `Entry` for each experiment."""
+    def compared(self, entries: Sequence[ExperimentDiff]) -> None:
+        """The study was compared with its store: an `ExperimentDiff` for each experiment."""
 
     def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
         """All experiments are planned, as so many tasks for so many workers."""
@@ -73,7 +73,9 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Share of the expected CPU time that is done."""
+        """Share of the expected CPU time that is done; of the runs until all are planned."""
+        if not self.planned:
+            return self.done / self.runs
         return min(self._past / self.expected, 1.0) if self.expected else 0.0
 
     def __str__(self) -> str:
@@ -84,7 +86,8 @@ class Progress:
             whole = self.slowness * (self.expected - self._past) / len(self.running)
             left = f", {format_duration(max(whole - (now - self._received), 0.0))} left"
         rate = self.done / (now - self._began)
-        return f"of the CPU time; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s{left}"
+        of = "of the CPU time" if self.planned else "of the runs"
+        return f"{of}; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s{left}"
 
     @property
     def in_the_end(self) -> str:

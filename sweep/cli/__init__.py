@@ -1,1 +1,1 @@
-"""The command `sweep`: one file a subcommand. Only this package imports click."""
+"""The command `sweep`: a file a subcommand, in a folder a group. Only here click is imported."""

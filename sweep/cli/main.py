@@ -1,8 +1,8 @@
 """The command group, its exit codes, and the conversion of errors to messages.
 
-Exit codes: 0 complete, 1 internal error, 2 bad input, 3 complete but something does not hold, or a
-store is damaged, 4 incomplete and resumable. A subcommand is imported when it is used, and imports
-the service when it runs: help does not wait for Numba and Dask.
+Exit codes: 0 complete; 1 internal error; 2 bad input; 3 complete, but runs failed, a check does not
+hold or a store is damaged; 4 incomplete and resumable. A subcommand's module is imported when the
+subcommand is used, and Numba and Dask only when it runs, so that help is printed at once.
 """
 
 import atexit
@@ -29,37 +29,83 @@ from sweep.store.backends.disk import (
     remedy_for_full_storage,
 )
 
-COMMANDS = (
-    "init", "new", "check", "plan", "recommend", "run", "submit", "cancel", "status", "extend",
-    "decide", "merge", "failures", "retry", "verify", "ls", "show", "query", "order", "drift",
-    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "schema", "guide",
-)  # fmt: skip
-MODULES = {"ls": "listing"}
+# The groups of commands, in the order in which they are needed; each is a folder of `sweep.cli`.
+SECTIONS = {
+    "begin": {
+        "init": "Write a study file to start from.",
+        "new": "Write a plugin to start from, and a study that uses it.",
+        "guide": "Print the guide.",
+    },
+    "run": {
+        "check": "Check studies without running anything.",
+        "plan": "Print what a study costs.",
+        "run": "Run a study into a store, or resume it.",
+        "submit": "Run a study on a cluster, without waiting for it.",
+        "status": "Print the progress of a store, and which runs failed.",
+        "cancel": "Stop the computation of a store.",
+    },
+    "ask": {
+        "order": "Print measured and declared orders of convergence.",
+        "drift": "Print errors of invariants, and how they drift.",
+        "work": "Print errors and the work that they cost.",
+        "chaos": "Print Lyapunov exponents and MEGNO.",
+        "query": "Print the runs that satisfy an expression.",
+        "summary": "Print orders, drifts and exponents of each experiment.",
+        "recommend": "Find the cheapest integrator that meets an error bound.",
+        "decide": "Add the runs that undecided verdicts need.",
+    },
+    "show": {
+        "plot": "Draw pictures.",
+        "report": "Write a report, or certificates, as HTML.",
+        "serve": "Show stores in a browser.",
+        "export": "Write results as NetCDF, CSV or Parquet.",
+        "reproduce": "Recompute the numbers that a paper prints.",
+    },
+    "keep": {
+        "extend": "Continue the runs of a store, or add runs.",
+        "merge": "Merge stores of one study.",
+        "retry": "Compute failed runs again.",
+        "verify": "Check a store for damage, or repair it.",
+        "ls": "List systems, integrators, observables, plots or studies.",
+        "show": "Show a system, an integrator, a study or its plugins.",
+        "schema": "Print the JSON Schema of study files.",
+    },
+}
+COMMANDS = {name: section for section, names in SECTIONS.items() for name in names}
+MODULES = dict.fromkeys(("order", "drift", "work", "chaos"), "answers")  # or the command's name
 
-COMPLETING = "_SWEEP_COMPLETE"  # set by a shell that asks for completions of a word
+COMPLETING = "_SWEEP_COMPLETE"  # environment variable set by a shell that asks for completions
 INTERNAL, BAD_INPUT, DOES_NOT_HOLD, INCOMPLETE = 1, 2, 3, 4
 
 
 class Commands(click.Group):
-    """A group that imports `sweep.cli.NAME` when the subcommand NAME is used."""
+    """A group that imports a subcommand when it is used."""
 
     used: click.Command | None = None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the subcommands, in the order of their use."""
+        """Names of the subcommands, in the order of `SECTIONS`."""
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each subcommand, in sections, without importing any."""
+        for section, names in SECTIONS.items():
+            with formatter.section(section.title()):
+                formatter.write_dl([*names.items()])
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a subcommand, and return its `command`."""
+        """Import a subcommand."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"sweep.cli.{MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = module.command
+        section = COMMANDS[cmd_name]
+        module = importlib.import_module(f"sweep.cli.{section}.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
+        command.short_help = SECTIONS[section][cmd_name]
         self.used = command
         return command
 
     def options_by_name(self) -> dict[str, str]:
-        """Options of the subcommand that is used, by what functions of Python call them."""
+        """Options of the subcommand in use, by the names of the parameters of Python functions."""
         parameters = self.used.params if self.used else []
         options = {own.name: own.opts[0] for own in parameters if isinstance(own, click.Option)}
         several = {f"{name}s": option for name, option in options.items()}
@@ -68,7 +114,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a subcommand as click does; the message names the nearest one."""
+        """Resolve a subcommand as click does; suggest the nearest one to an unknown name."""
         if args[:1] == ["help"]:
             ctx.fail(
                 "No such command 'help'. sweep --help lists the commands, sweep COMMAND --help "
@@ -79,33 +125,33 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# "color": click would otherwise strip colour sequences, which the streams are to make visible.
+# "color": otherwise click strips control sequences; `OutputStream` shows them as escapes instead.
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "color": True})
 @click.version_option(package_name="geosweep", prog_name="sweep")
 def group() -> None:
-    """Compare time-stepping methods on spheres, on a cluster.
+    """Compare time-stepping methods on spheres, on one machine or a cluster.
 
     \b
-    sweep run quickstart          a first study, half a minute the first time
-    sweep init my-study.toml      a study file to start from
-    sweep run my-study.toml       run it; the same command goes on after an interruption
+    sweep run quickstart          run a first study; takes half a minute the first time
+    sweep init my-study.toml      write a study file to start from
+    sweep run my-study.toml       run it; the same command resumes after an interruption
     sweep guide                   list the topics of the guide
     """
 
 
 def main() -> None:
     """Entry point of the command `sweep`."""
-    if COMPLETING not in os.environ:  # click writes completions to `stdout.buffer`
+    if COMPLETING not in os.environ:  # click writes completions to `stdout.buffer`, which is hidden
         prepare_streams()
-    # Imports make a million lasting objects: looking for garbage among them took 0.4 s.
+    # Imports make a million permanent objects; searching them for garbage took 0.4 s.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    # Each logs a traceback when Dask loses a connection, as it does at every shutdown. Disabled
-    # rather than set to a level, since Dask sets their levels when it is imported.
+    # Each logs a traceback when Dask loses a connection, as it does at every shutdown. Setting
+    # their levels would have no effect, since Dask sets these when it is imported.
     for name in ("asyncio", "distributed.batched", "tornado.application"):
         logging.getLogger(name).disabled = True
     codes: list[str | int | None] = []
-    atexit.register(_exit_while_compiling, codes)  # as the first, so that it runs as the last
+    atexit.register(_exit_while_compiling, codes)  # registered first, so it runs last
     try:
         _run_command()
     except SystemExit as end:
@@ -117,7 +163,7 @@ def main() -> None:
 
 
 def _exit_while_compiling(codes: list[str | int | None]) -> None:
-    """End the process with its exit code although a thread of the planner compiles a kernel."""
+    """End the process with its exit code, even while a planner's thread compiles a kernel."""
     if codes and sys.modules["sweep.campaign.plan"].is_planning():
         with contextlib.suppress(OutputFailed):
             sys.stdout.flush()
@@ -159,7 +205,11 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def _name_options(message: str) -> str:
-    """A message with options for arguments: `name`, `name=value`, or name = at its beginning."""
+    """Replace argument names in a message by the names of options.
+
+    Argument names are found as `name` or `name=value` in backquotes, and as ``name = `` at the
+    beginning of the message.
+    """
     options = group.options_by_name()
 
     def option(found: re.Match[str]) -> str:
@@ -170,28 +220,30 @@ def _name_options(message: str) -> str:
     return re.sub(r"`(\w+)(?:=([^`\s]+))?`|^(\w+)(?= = )", option, message)
 
 
+# Messages and exit codes of expected errors.
+EXPECTED_ERRORS: dict[type[BaseException], tuple[str, int]] = {
+    click.Abort: ("Interrupted; the same command resumes from what is recorded.", INCOMPLETE),
+    Interrupted: ("Stopped ({}); the same command resumes from what is recorded.", INCOMPLETE),
+    Damaged: ("Error: {}", DOES_NOT_HOLD),
+    StoreLost: ("Error: {}.", INTERNAL),
+    InputError: ("Error: {}", BAD_INPUT),
+    TaskFailed: ("Error: {}. Committed results are kept; the same command resumes.", INTERNAL),
+}
+
+
 def _message_and_exit_code(error: Exception) -> tuple[str, int] | None:
-    """What an expected error says, and the exit code; None for any other error."""
+    """Message and exit code of an expected error; None for any other error."""
     text = str(error)
-    if isinstance(error, click.Abort):
-        return "Interrupted; the same command goes on from what is recorded.", INCOMPLETE
     if isinstance(error, OutputFailed):
-        if error.is_closed_pipe:  # whose reader, as `head`, has read what it wanted
+        if error.is_closed_pipe:  # the reader, such as `head`, has read enough
             return "", INTERNAL
-        return f"Stopped: {text}. Write to another place, and repeat the command", INCOMPLETE
-    if text.startswith("A dask config file"):  # Dask reads them when it is imported
-        return f"Error: {' '.join(text.split())}. Mend that file or move it", BAD_INPUT
+        return f"Stopped: {text}. Write elsewhere, and repeat the command", INCOMPLETE
+    if text.startswith("A dask config file"):  # Dask reads its files when it is imported
+        return f"Error: {' '.join(text.split())}. Mend that file or move it away", BAD_INPUT
     if isinstance(error, OSError) and is_storage_full_or_failing(error):
         why = explain_storage_failure(error.filename or ".", error)
         return f"Stopped: {why}. {remedy_for_full_storage(error)}, and repeat it", INCOMPLETE
-    if isinstance(error, Damaged):
-        return f"Error: {text}", DOES_NOT_HOLD
-    if isinstance(error, StoreLost):
-        return f"Error: {text}.", INTERNAL
-    if isinstance(error, Interrupted):
-        return f"Stopped ({text}); the same command goes on from what is kept.", INCOMPLETE
-    if isinstance(error, InputError):
-        return f"Error: {_name_options(text)}", BAD_INPUT
-    if isinstance(error, TaskFailed):
-        return f"Error: {text}. What is committed stays; the same command goes on.", INTERNAL
+    for kind, (message, code) in EXPECTED_ERRORS.items():
+        if isinstance(error, kind):
+            return message.format(_name_options(text) if kind is InputError else text), code
     return None

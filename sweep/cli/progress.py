@@ -1,4 +1,4 @@
-"""A line of progress, by `rich` on a terminal, and printed now and then elsewhere."""
+"""A progress line: redrawn by `rich` on a terminal, printed at intervals elsewhere."""
 
 import sys
 import time
@@ -11,18 +11,19 @@ from sweep.text import escape_control_characters
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-# Elsewhere a line is printed after so many seconds, or sooner with that much more work done.
+# Elsewhere a line is printed every PRINT_SECONDS; or after SOONEST_PRINT_SECONDS, if the share of
+# work done has grown by PRINT_SHARE.
 PRINT_SECONDS, SOONEST_PRINT_SECONDS, PRINT_SHARE = 10.0, 2.0, 0.05
 BAR_WIDTH = 20  # characters
 
 
 class ProgressLine:
-    """A line of progress on standard error; a context manager, which closes it at the end.
+    """A progress line on standard error; a context manager that closes it.
 
     Parameters
     ----------
     only_on_terminal : bool
-        Whether nothing is printed elsewhere.
+        Print nothing if standard error is not a terminal.
     clock : callable, optional
         Returns the time in seconds.
     """
@@ -56,20 +57,20 @@ class ProgressLine:
         return passed >= (SOONEST_PRINT_SECONDS if advanced else PRINT_SECONDS)
 
     def close(self) -> None:
-        """Erase the line from a terminal, so that others can be printed."""
+        """Erase the line from a terminal, so that other lines can be printed."""
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.stop()
 
 
 def _started_bar() -> "Progress":
-    """A bar of `rich` on standard error, of one task, which goes away when it is stopped."""
+    """A started bar of `rich` on standard error, with one task; stopping erases it."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.table import Column
 
     console = rich_console(sys.stderr)
     bars = [BarColumn(BAR_WIDTH)] if console.width >= 3 * BAR_WIDTH else []
-    rest = Column(ratio=1, no_wrap=True)  # what the terminal has room for, in one line
+    rest = Column(ratio=1, no_wrap=True)  # one line, cut at the width of the terminal
     text = TextColumn("{task.description}", markup=False, table_column=rest)
     bar = Progress(
         *bars, TaskProgressColumn(), text, console=console,

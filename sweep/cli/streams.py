@@ -1,9 +1,9 @@
-"""What reaches the terminal: text in which nothing but the program itself moves the cursor.
+"""Output streams that are safe to print untrusted text to.
 
-Labels, file names, lock files and error texts may come from others. Whatever is written to standard
-output and standard error, tracebacks and warnings too, shows their control characters as escapes;
-the program's own control sequences are written to `raw_terminal_stream`. Where the encoding of the
-terminal has no sign for a character, it is written in ASCII: ``<=`` for ≤, ``lambda`` for λ.
+Labels, file names, lease files and error texts may contain control sequences, which could move the
+cursor or hide text. Standard output and standard error show control characters as escapes, in
+tracebacks and warnings too; the program writes its own control sequences to `raw_terminal_stream`.
+Characters that the encoding lacks are written in ASCII: ``<=`` for ≤, ``lambda`` for λ.
 """
 
 import codecs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 IN_ASCII = {
     "─": "-", "–": "-", "—": "-", "−": "-", "±": "+-", "×": "x", "·": "*", "≤": "<=", "≥": ">=",
     "≈": "~", "√": "sqrt ", "⁄": "/", "‖": "||", "→": "->", "°": " deg", "∞": "inf",
-    "λ": "lambda",  # which Unicode spells otherwise
+    "λ": "lambda",  # Unicode spells it "lamda"
     "\N{COMBINING DOT ABOVE}": "'", "\N{COMBINING CIRCUMFLEX ACCENT}": "^",
 }  # fmt: skip
 ERRORS = "geosweep"  # the name by which encoders know `_replace_by_ascii`
@@ -36,7 +36,7 @@ class OutputFailed(Exception):
     Parameters
     ----------
     number : int
-        The operating system's number of the error.
+        The operating system's error number (``errno``).
     """
 
     def __init__(self, number: int) -> None:
@@ -46,28 +46,30 @@ class OutputFailed(Exception):
 
 
 class OutputStream:
-    """A text stream that has a way to write all characters.
+    """A text stream that can write every character, and shows control characters as escapes.
 
-    Its failures are `OutputFailed`, or are ignored.
+    Attributes that it lacks are those of the stream beneath, except ``buffer`` and ``detach``.
 
     Parameters
     ----------
     stream : file object
-        The stream to write to. Its other attributes are those of this object, except ``buffer``
-        and ``detach``.
+        The stream to write to.
     is_needed : bool
-        Whether what cannot be written ends the command. Standard error is not needed: nobody can
-        be told, and a run goes on.
+        Whether a failure to write raises `OutputFailed`. Failures of standard error are ignored,
+        since they cannot be reported, and the run should go on.
+    is_raw : bool
+        Whether control characters are passed on unchanged.
     """
 
-    def __init__(self, stream: TextIO, is_needed: bool = True) -> None:
-        self.beneath, self.is_needed = stream, is_needed
+    def __init__(self, stream: TextIO, is_needed: bool = True, is_raw: bool = False) -> None:
+        self.beneath, self.is_needed, self.is_raw = stream, is_needed, is_raw
 
     def write(self, text: str) -> int:
-        """Write text in the characters that its encoding has; return its number of characters."""
+        """Write text in characters that the encoding has; return the number of characters."""
         encoding = self.beneath.encoding or "utf-8"
-        with self._failing():
-            self.beneath.write(text.encode(encoding, ERRORS).decode(encoding))
+        shown = text if self.is_raw else escape_controls_in_lines(text)
+        with self._output_errors():
+            self.beneath.write(shown.encode(encoding, ERRORS).decode(encoding))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -75,12 +77,12 @@ class OutputStream:
         self.write("".join(lines))
 
     def flush(self) -> None:
-        """Write what is not written yet."""
-        with self._failing():
+        """Flush the stream beneath."""
+        with self._output_errors():
             self.beneath.flush()
 
     @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _output_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -88,54 +90,45 @@ class OutputStream:
                 raise OutputFailed(error.errno or errno.EIO) from None
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("buffer", "detach"):  # bytes written there would not be escaped
+        if name in ("buffer", "detach"):  # bytes written to these would not be escaped
             raise AttributeError(name)
         return getattr(self.beneath, name)
 
 
-class VisibleStream(OutputStream):
-    """An `OutputStream` that shows control characters other than newlines."""
-
-    def write(self, text: str) -> int:
-        """Write text with its control characters as escapes; return its number of characters."""
-        super().write(escape_controls_in_lines(text))
-        return len(text)
-
-
 def prepare_streams() -> None:
-    """Let standard output and standard error of this process take, and show, all characters."""
+    """Replace standard output and standard error of this process by an `OutputStream`."""
     for name in ("stdout", "stderr"):
-        stream: TextIO | None = getattr(sys, name)
-        if stream is None or isinstance(stream, VisibleStream):  # None: without a console
-            continue
-        beneath = cast(TextIO, OutputStream(stream, is_needed=name == "stdout"))
-        setattr(sys, name, VisibleStream(beneath))
+        stream: TextIO | None = getattr(sys, name)  # None if the process has no console
+        if stream is not None and not isinstance(stream, OutputStream):
+            setattr(sys, name, OutputStream(stream, is_needed=name == "stdout"))
 
 
 def raw_terminal_stream(stream: TextIO) -> TextIO:
-    """The stream that passes control sequences on, as progress bars and redrawn tables need."""
-    return stream.beneath if isinstance(stream, VisibleStream) else stream
+    """The stream without escaping, for progress bars and redrawn tables."""
+    if isinstance(stream, OutputStream):
+        return cast(TextIO, OutputStream(stream.beneath, stream.is_needed, is_raw=True))
+    return stream
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether lines that a stream shows can be drawn anew."""
+    """Whether a stream is a terminal that can redraw lines."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def rich_console(stream: TextIO) -> "Console":
-    """A console of `rich` on a stream, whose control sequences are passed on."""
+    """A console of `rich` that writes control sequences to a stream unescaped."""
     from rich.console import Console
 
     return Console(file=raw_terminal_stream(stream), highlight=False)
 
 
 def holds_all_characters(stream: TextIO) -> bool:
-    """Whether the encoding of a stream has all characters."""
+    """Whether the encoding of a stream has all characters of Unicode."""
     return codecs.lookup(stream.encoding or "utf-8").name.startswith("utf")
 
 
 def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Handle an error of encoding, as `codecs.register_error` asks."""
+    """Error handler for `codecs.register_error` that writes characters in ASCII."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text, raised = "", error.start and _is_raised(error.object[error.start - 1])
@@ -146,12 +139,12 @@ def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def _is_raised(character: str) -> bool:
-    """Whether it is a superscript: of several, one ^ stands before the first."""
+    """Whether a character is a superscript; a ^ is written before the first of a sequence."""
     return unicodedata.decomposition(character).startswith("<super>")
 
 
 def _in_ascii(character: str) -> str:
-    """What stands for a character: what it is made of, a Greek letter's name, or its escape."""
+    """A character in ASCII: its decomposition, the name of a Greek letter, or an escape."""
     made_of = unicodedata.normalize("NFKD", character)
     name = unicodedata.name(character, "").partition("GREEK ")[2].split()
     if character.isascii() or character in IN_ASCII:

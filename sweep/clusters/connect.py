@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import ssl
 import threading
 import time
 import warnings
@@ -21,8 +22,12 @@ from distributed.utils import silence_logging_cmgr
 from distributed.versions import VersionMismatchWarning
 
 from integrators.errors import InputError
-from sweep.clusters import tls
-from sweep.clusters.jobs import start_batch_jobs, start_failure, start_kubernetes_pods
+from sweep.clusters.jobs import (
+    FollowingWork,
+    start_batch_jobs,
+    start_failure,
+    start_kubernetes_pods,
+)
 from sweep.clusters.local import start_local_cluster
 from sweep.clusters.profiles import JOBS, KUBERNETES, Profile, resolve_cluster_spec
 from sweep.clusters.spec import LOCAL, Check, ClusterSpec
@@ -33,8 +38,13 @@ ANSWER_SECONDS = 5  # of all workers
 WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
 EXPECTED = (
     "Expected an address such as tcp://host:8786 of a running `dask scheduler` with Dask "
-    f"{distributed.__version__}; or tls://host:8786, with `tls_ca_file`, `tls_cert` and "
-    "`tls_key`, or distributed.comm.tls in Dask's configuration"
+    f"{distributed.__version__}; or tls://host:8786, with certificates by distributed.comm.tls in "
+    "Dask's configuration"
+)
+FILES_EXPECTED = (
+    "expected files in PEM format: a certificate that is valid now, its key without a password, "
+    "and the certificate of the authority that has signed those of all processes, by "
+    "distributed.comm.tls in Dask's configuration"
 )
 
 Connect = Callable[..., Client]  # of the number of tasks, which may be left out
@@ -70,10 +80,8 @@ def starting_or_connecting(
         with _client_of_running_scheduler(spec, check, told) as client:
             yield lambda tasks=None: client
         return
-    security = tls.security_of(spec, started=True)
-    encrypting = security if security.require_encryption else None
-    with _starting(profile, encrypting, check, told) as connected:
-        yield connected
+    with contextlib.ExitStack() as stack:
+        yield _start(profile, security_of(spec, started=True), stack, check, told)
 
 
 @contextlib.contextmanager
@@ -99,34 +107,34 @@ def local_cluster_client(workers: int | None = None) -> AbstractContextManager[C
 # --- clusters that are started ----------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _starting(
-    profile: Profile, security: Security | None, check: Check, told: Told
-) -> Iterator[Connect]:
-    """As `starting_or_connecting`; what starts does so in a thread."""
+def _start(
+    profile: Profile, security: Security, stack: contextlib.ExitStack, check: Check, told: Told
+) -> Connect:
+    """Start a cluster in a thread; what is open goes on the stack. See `starting_or_connecting`."""
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
     cores = os.cpu_count() or 1
-    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
-        starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, security)
-        stack.callback(_close, starting, profile)
+    encrypting = security if security.require_encryption else None
+    pool = stack.enter_context(ThreadPoolExecutor(1))
+    starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, encrypting)
+    stack.callback(_close, starting, profile)
 
-        @functools.cache
-        def connected(tasks: int | None = None) -> Client:
-            cluster = _started(starting, profile, check)
-            client: Client = stack.enter_context(Client(cluster))
-            if not wait_for_workers(client, check, lambda: told(_waiting_message(profile))):
-                raise start_failure(profile, "its scheduler has ended")
-            needed = min(tasks or cores, cores)
-            if profile.kind != LOCAL:
-                _check_dask_versions(client, check)
-            elif not (profile.scale or profile.adapt) and len(cluster.worker_spec) < needed:
-                cluster.scale(needed)
-                wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
-            return client
-
+    @functools.cache
+    def connected(tasks: int | None = None) -> Client:
+        cluster = _started(starting, profile, check)
+        client: Client = stack.enter_context(Client(cluster))
+        if not wait_for_workers(client, check, lambda: told(_waiting_message(profile))):
+            raise start_failure(profile, "its scheduler has ended")
+        needed = min(tasks or cores, cores)
         if profile.kind != LOCAL:
-            _started(starting, profile, check)  # what is refused is, before anything is planned
-        yield connected
+            _check_dask_versions(client, check)
+        elif not (profile.scale or profile.adapt) and len(cluster.worker_spec) < needed:
+            cluster.scale(needed)
+            wait_for_workers(client, check, lambda: None, WORKERS_SECONDS, needed)
+        return client
+
+    if profile.kind != LOCAL:
+        _started(starting, profile, check)  # what is refused is, before anything is planned
+    return connected
 
 
 def _start_local_cluster(profile: Profile, security: Security | None) -> SpecCluster:
@@ -168,14 +176,31 @@ def _waiting_message(profile: Profile) -> str:
     return f"Waiting for the first worker of {profile.name} ({profile.kind}{look}); Ctrl-C ends it"
 
 
+def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
+    """Tell the cluster of a client how much work remains, if it is one that adapts.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    seconds : float
+        Of all tasks together.
+    tasks : int
+    """
+    adaptive = getattr(client.cluster, "_adaptive", None)
+    if isinstance(adaptive, FollowingWork):
+        adaptive.work_left = seconds, tasks
+
+
 # --- running schedulers -----------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) -> Iterator[Client]:
     """A client of the running scheduler of a `ClusterSpec`, which has workers."""
-    address = _scheduler_address(spec, check)
-    security = tls.security_of(spec)
+    address = spec.scheduler or _address_in_file(Path(str(spec.scheduler_file)), check)
+    if spec.tls_cert and "://" not in address:
+        address = f"tls://{address}"
+    security = security_of(spec)
     # Dask would log with a traceback that a scheduler is gone, or a connection.
     with silence_logging_cmgr("critical"), silence_logging_cmgr("critical", "distributed.client"):
         try:
@@ -196,21 +221,12 @@ def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) ->
             yield client
 
 
-def _scheduler_address(spec: ClusterSpec, check: Check) -> str:
-    """The address of the scheduler that a `ClusterSpec` names."""
-    address = spec.scheduler or _address_in_file(Path(str(spec.scheduler_file)), check)
-    return f"tls://{address}" if spec.tls_cert and "://" not in address else address
-
-
 def _address_in_file(file: Path, check: Check) -> str:
     """The address in a scheduler's file, which may be about to be written."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))["address"]
-            if isinstance(found, str):
-                return found
-            raise TypeError
+            return str(json.loads(file.read_text(encoding="utf-8"))["address"])
         except FileNotFoundError:
             said = f"is not there, and was not written within {CONNECT_SECONDS} s"
         except ValueError:
@@ -268,3 +284,82 @@ def _explain_scheduler_failure(address: str, security: Security, error: BaseExce
     if isinstance(error, OSError):
         return f"{scheduler} does not answer within {CONNECT_SECONDS} s: {said}. {EXPECTED}"
     return f"{address!r} is no address of a scheduler that we understand: {said}. {EXPECTED}"
+
+
+# --- encryption -------------------------------------------------------------------------------
+
+
+def security_of(spec: ClusterSpec, started: bool = False) -> Security:
+    """The `Security` of a client, by files that a spec or Dask's configuration names.
+
+    Parameters
+    ----------
+    spec : ClusterSpec
+    started : bool, optional
+        Whether it is also that of a scheduler and workers, which are started with it.
+
+    Raises
+    ------
+    InputError
+        If there are files which cannot be loaded; if scheduler, workers and client would refuse
+        one another by them.
+    """
+    paths = (spec.tls_ca_file, spec.tls_cert, spec.tls_key)
+    authority, cert, key = (
+        None if path is None else os.path.abspath(os.path.expanduser(path)) for path in paths
+    )
+    own: dict[str, str | None] = {}
+    for role in ("client", "scheduler", "worker") if authority else ():
+        own |= {"tls_ca_file": authority, f"tls_{role}_cert": cert, f"tls_{role}_key": key}
+    try:
+        security = Security(True if own else None, **own)
+    except ValueError as error:  # a version of TLS in the configuration
+        raise InputError(f"Dask's configuration: {error}") from None
+    is_whole = started and security.require_encryption
+    for role in ("client", "scheduler", "worker") if is_whole else ("client",):
+        _check_files(security, role)
+    for role in ("worker", "client") if is_whole else ():
+        _check_trust(security, role)
+    return security
+
+
+def _check_files(security: Security, role: str) -> None:
+    """Refuse files that Dask could not load, or could not without asking for a password."""
+    found = security.get_tls_config_for_role(role)
+    files = [found[name] for name in ("ca_file", "cert", "key") if found[name]]
+    if not (found["ca_file"] and found["cert"]) or any("\n" in file for file in files):
+        return  # Dask has no use for one without the other, and takes their text as well
+    try:
+        for file in files:
+            Path(file).read_bytes()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(found["ca_file"])
+        context.load_cert_chain(found["cert"], found["key"], password="")
+    except OSError as error:  # of a file, or of OpenSSL, such as KEY_VALUES_MISMATCH
+        raise InputError(f"{', '.join(files)} cannot be used: {error}; {FILES_EXPECTED}") from None
+
+
+def _check_trust(security: Security, role: str) -> None:
+    """Refuse certificates by which a scheduler and a worker or client would not trust each other.
+
+    They shake hands in memory; otherwise one would wait for processes that never connect.
+    """
+    server = security.get_listen_args("scheduler")["ssl_context"]
+    client = security.get_connection_args(role)["ssl_context"]
+    if server is None or client is None:
+        raise InputError(
+            f"a cluster with encryption needs certificates, and has none; {FILES_EXPECTED}"
+        )
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
+    try:
+        for end in ends * 3:  # each speaks twice; the second time of the server it has all it needs
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    except ssl.SSLError as error:
+        files = security.get_tls_config_for_role(role)
+        said = getattr(error, "verify_message", error.reason)
+        raise InputError(
+            f"the certificate {files['cert']} with the authority {files['ca_file']} is refused "
+            f"({said}); {FILES_EXPECTED}"
+        ) from None

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import dask
-from distributed import Client, Security, SpecCluster
+from distributed import Security, SpecCluster
 from distributed.deploy import Adaptive
 
 from integrators.errors import InputError, suggest_nearest
@@ -370,18 +370,3 @@ class Resubmitting(FollowingWork):
                     del self._lost[name], cluster.workers[name]
                     await job.close()
         return await super().recommendations(target)
-
-
-def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
-    """Tell the cluster of a client how much work remains, if it is one that adapts.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    seconds : float
-        Of all tasks together.
-    tasks : int
-    """
-    adaptive = getattr(client.cluster, "_adaptive", None)
-    if isinstance(adaptive, FollowingWork):
-        adaptive.work_left = seconds, tasks

@@ -21,8 +21,8 @@ MOST_ENDING = 0.1  # of a short one
 class StopRequest:
     """Turns the first signal, or the end of the time, into a request to stop feeding.
 
-    Within ``with StopRequest() as stop:`` the first Ctrl-C or SIGTERM only sets `requested`; a
-    second one raises KeyboardInterrupt.
+    Within ``with StopRequest() as stop:`` the first Ctrl-C or SIGTERM only sets `reason`; a second
+    one raises KeyboardInterrupt.
 
     Parameters
     ----------
@@ -30,6 +30,13 @@ class StopRequest:
         Called once with the reason, in a thread of its own.
     max_time : float, optional
         Seconds from now until all should have ended; a part of them is kept for the ending.
+
+    Attributes
+    ----------
+    reason : str
+        Why nothing more is to begin; empty until the end is asked for.
+    deadline : float
+        Of `time.monotonic`, for tasks.
     """
 
     def __init__(
@@ -38,18 +45,13 @@ class StopRequest:
         max_time: float | None = None,
     ) -> None:
         self.reason = ""
-        self.deadline = math.inf  # of time.monotonic, for tasks
+        self.deadline = math.inf
         if max_time is not None:
             ending = min(ENDING_SECONDS, MOST_ENDING * max_time)
             self.deadline = time.monotonic() + max_time - ending
         self._on_request = on_request
         self._stop: Callable[[], object] = lambda: None
-        self._wake, self._over = threading.Event(), False
-
-    @property
-    def requested(self) -> bool:
-        """Whether nothing more is to begin."""
-        return bool(self.reason)
+        self._wake = threading.Event()
 
     def __enter__(self) -> Self:
         self._before: dict[signal.Signals, Any] = {}
@@ -61,7 +63,6 @@ class StopRequest:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._over = True
         self._wake.set()
         self._thread.join()
         for number, handler in self._before.items():
@@ -76,7 +77,7 @@ class StopRequest:
     def when_requested(self, stop: Callable[[], object]) -> None:
         """Call `stop` as soon as the end is asked for, instead of what was to be called before."""
         self._stop = stop
-        if self.requested:
+        if self.reason:
             stop()
 
     def check(self) -> None:
@@ -91,11 +92,11 @@ class StopRequest:
         """
         if self.reason == CTRL_C:
             raise KeyboardInterrupt
-        if self.requested:
+        if self.reason:
             raise Interrupted(self.reason)
 
     def _request_end_on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self.reason:
             raise KeyboardInterrupt
         self.request(CTRL_C if number == signal.SIGINT else TERMINATED)
 
@@ -103,7 +104,7 @@ class StopRequest:
         left = self.deadline - time.monotonic()
         if not self._wake.wait(min(max(left, 0.0), threading.TIMEOUT_MAX)):
             self.request(TIME_IS_UP)
-        if self.requested:
+        if self.reason:
             self._on_request(self.reason)
             self._stop()
 

@@ -311,7 +311,7 @@ def call_on_workers(
 ) -> None:
     """Call a function on some workers at once, as a task of each, and wait for all.
 
-    One that is lost meanwhile is not waited for. What the function raises is raised.
+    Where one is lost meanwhile another one does it. What the function raises is raised.
 
     Parameters
     ----------
@@ -322,18 +322,16 @@ def call_on_workers(
     stop : sweep.clusters.stop_request.StopRequest
         Its `check` is called while this waits.
     """
-    futures = {
-        address: client.submit(function, workers=[address], pure=False) for address in addresses
-    }
-    while futures:
+    futures = [
+        client.submit(function, workers=[address], allow_other_workers=True, pure=False)
+        for address in addresses
+    ]
+    while not all(future.done() for future in futures):
         stop.check()
-        time.sleep(0.1)
-        alive = ask_cluster_with_retries(client, client.nthreads, stop.check)
-        for address, future in list(futures.items()):
-            if future.done() or address not in alive:
-                del futures[address]
-            if future.status == "error" and not isinstance(future.exception(), KilledWorker):
-                future.result()
+        time.sleep(LOOK_SECONDS)
+    for future in futures:
+        with contextlib.suppress(KilledWorker):  # tasks will say of what
+            future.result()
 
 
 # --- their end --------------------------------------------------------------------------------

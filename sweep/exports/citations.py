@@ -1,4 +1,4 @@
-"""The works that a study's methods, systems and analyses are from, as BibTeX."""
+"""The publications that a study relies on, as BibTeX."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ GEOSWEEP = """@software{{geosweep,
 
 @dataclass(frozen=True)
 class Citation:
-    """A work, and the parts of a study that are from it.
+    """A publication, and the parts of a study that rely on it.
 
     Attributes
     ----------
     key : str
-        Of the entry in BibTeX.
+        Key of the BibTeX entry.
     entry : str
-        In BibTeX; empty where a plugin names a work without its entry.
+        The BibTeX entry; empty if a plugin gives only the key.
     of : tuple of str
-        Methods, compositions, projections, systems and recorded quantities that are from it.
+        Methods, compositions, projections, systems and recorded quantities that it describes.
     """
 
     key: str
@@ -44,7 +44,9 @@ class Citation:
 
 
 def citations(study: str | Path | Store | Study, *, trust_plugins: bool = False) -> list[Citation]:
-    """The works that a study's integrators, systems, reference and recorded quantities are from.
+    """List the publications to cite for a study.
+
+    They describe its integrators, systems, reference and recorded quantities.
 
     Parameters
     ----------
@@ -56,7 +58,12 @@ def citations(study: str | Path | Store | Study, *, trust_plugins: bool = False)
     Returns
     -------
     list of Citation
-        Geosweep itself first, then each work once.
+        Geosweep itself first, then each publication once.
+
+    Raises
+    ------
+    InputError
+        If there is no such study, or it has problems.
 
     Examples
     --------
@@ -76,7 +83,7 @@ def citations(study: str | Path | Store | Study, *, trust_plugins: bool = False)
 def _sources_of_experiment(
     asked: dict[str, Any], library: Library
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each part of an experiment by name with the keys of its sources."""
+    """Yield the name of each part of an experiment, with the keys of its sources."""
     yield asked["system"], library.system_class(asked["system"]).sources
     precise = False
     for given in [*asked["integrators"], *([asked["reference"]] if asked["reference"] else [])]:

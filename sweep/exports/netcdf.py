@@ -14,8 +14,8 @@ import xarray as xr
 
 from sweep.analysis.runs.blocks import ROWS, slices_of_runs, slices_of_samples
 
-CHUNK = 2**17  # values in a chunk: 1 MB
-TIMES = 1024  # samples in a chunk, at most
+CHUNK = 2**17  # values in a chunk, 1 MB
+TIMES = 1024  # maximum samples in a chunk
 CODEC = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
@@ -30,7 +30,7 @@ def write_netcdf(
     experiments : dict of (str or None) to xarray.Dataset
         Run tables by the names of their groups; None for the root of the file.
     attributes : dict
-        Attributes of the file.
+        Attributes of the root of the file.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def _write_netcdf_variable(group: Any, name: str, dataset: xr.Dataset) -> None:
     made = group.create_variable(name, array.dims, **options)
     _set_netcdf_attributes(made, array.attrs, array.dtype)
     if boolean:
-        made.attrs["dtype"] = "bool"  # as xarray reads it
+        made.attrs["dtype"] = "bool"  # xarray's mark of a boolean
     if name in dataset.data_vars and (beside := _auxiliary_coordinates(dataset, array)):
         made.attrs["coordinates"] = " ".join(beside)
     for place in _blocks_that_fit_memory(array):
@@ -71,7 +71,7 @@ def _write_netcdf_variable(group: Any, name: str, dataset: xr.Dataset) -> None:
 
 
 def _auxiliary_coordinates(dataset: xr.Dataset, array: xr.Variable) -> list[str]:
-    """Names of the coordinates of a variable that are no dimension coordinates."""
+    """Names of a variable's coordinates other than dimension coordinates."""
     return [
         str(name)
         for name, coordinate in dataset.coords.items()
@@ -80,7 +80,7 @@ def _auxiliary_coordinates(dataset: xr.Dataset, array: xr.Variable) -> list[str]
 
 
 def _netcdf_chunk_extents(array: xr.Variable) -> tuple[int, ...]:
-    """Extents of a chunk: whole along all dimensions other than ``run`` and ``time``."""
+    """The shape of chunks, which span all dimensions other than ``run`` and ``time``."""
     sizes = array.sizes
     times = min(sizes.get("time", 1), TIMES)
     inner = math.prod(size for dim, size in sizes.items() if dim not in ("run", "time"))
@@ -90,7 +90,7 @@ def _netcdf_chunk_extents(array: xr.Variable) -> tuple[int, ...]:
 
 
 def _blocks_that_fit_memory(array: xr.Variable) -> Sequence[tuple[slice, ...]]:
-    """Index tuples that cover an array, each of a size that fits into memory."""
+    """Index tuples of blocks that cover an array and fit into memory."""
     if array.dims[:1] != ("run",):
         return [(slice(None),) * array.ndim] if array.ndim else [()]
     width = math.prod(array.shape[1:])
@@ -107,16 +107,10 @@ def _blocks_that_fit_memory(array: xr.Variable) -> Sequence[tuple[slice, ...]]:
 def _set_netcdf_attributes(
     owner: Any, attributes: Mapping[Any, Any], dtype: np.dtype[Any] | None = None
 ) -> None:
-    """Attributes that NetCDF has: numbers, lists of them, text; anything else as JSON."""
+    """Set attributes: numbers, lists of numbers and text as they are, anything else as JSON."""
     for name, value in attributes.items():
-        if isinstance(value, bool) or not isinstance(value, (str, numbers.Number, list)):
+        if isinstance(value, list) and value and all(isinstance(v, numbers.Number) for v in value):
+            value = np.array(value, dtype=dtype if dtype and dtype.kind in "if" else None)
+        elif isinstance(value, bool) or not isinstance(value, (str, numbers.Number)):
             value = json.dumps(value, ensure_ascii=False)
-        elif isinstance(value, list):
-            value = _list_as_netcdf_attribute(value, dtype)
         owner.attrs[str(name)] = value
-
-
-def _list_as_netcdf_attribute(values: list[Any], dtype: np.dtype[Any] | None) -> Any:
-    if values and all(isinstance(value, numbers.Number) for value in values):
-        return np.array(values, dtype=dtype if dtype is not None and dtype.kind in "if" else None)
-    return json.dumps(values, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Reproduction of the figures printed in papers, beside the printed values.
+"""Recomputation of the numbers and figures printed in papers.
 
 >>> from sweep.papers import PAPERS, reproduce
 >>> rows = reproduce("lee", "lee-stores")   # doctest: +SKIP
@@ -6,7 +6,7 @@
 
 from integrators.lazy import lazy
 
-# Imported when first used: a table of claims should not wait for matplotlib.
+# Modules are imported at first use, so that a table of claims does not wait for matplotlib.
 _HOMES = {
     "Agreement": "sweep.papers.agreement",
     "Claim": "sweep.papers.claims",
@@ -15,6 +15,7 @@ _HOMES = {
     "Paper": "sweep.papers.claims",
     "Row": "sweep.papers.claims",
     "claims_as_table": "sweep.papers.tables",
+    "draw_figure": "sweep.papers.figures",
     "reproduce": "sweep.papers.running",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

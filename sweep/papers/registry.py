@@ -1,7 +1,5 @@
 """The papers, by name."""
 
-from sweep.papers.celledoni.claims import CELLEDONI
-from sweep.papers.lee.claims import LEE
-from sweep.papers.mclachlan.claims import MCLACHLAN
+from sweep.papers.claims import load_paper
 
-PAPERS = {paper.name: paper for paper in (LEE, MCLACHLAN, CELLEDONI)}
+PAPERS = {name: load_paper(name) for name in ("lee", "mclachlan", "celledoni")}

@@ -1,9 +1,9 @@
-"""Runs a paper's studies on one cluster, and measures its claims in their stores."""
+"""Computation of a paper's studies, and measurement of its claims in their stores."""
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import xarray as xr
@@ -25,30 +25,34 @@ def reproduce(
     paper: str | Paper,
     directory: str | Path,
     *,
+    only: Sequence[str] = (),
     step_factor: float = 1.0,
     workers: int | None = None,
     pictures: bool = False,
     max_time: float | None = None,
     told: Callable[[str], object] = lambda text: None,
 ) -> tuple[Rows, dict[str, dict[str, xr.Dataset]]]:
-    """Compute every figure of a paper.
+    """Compute every number of a paper.
 
     Parameters
     ----------
     paper : str or Paper
-        ``"lee"``, ``"mclachlan"``, ``"celledoni"``, or one of your own.
+        ``"lee"``, ``"mclachlan"``, ``"celledoni"``, or a paper of your own.
     directory : str or Path
-        For the stores, one of each study; what is there already is not computed again.
+        Directory of the stores, one for each study. Runs that they have are not computed again.
+    only : sequence of str, optional
+        Parts and figures of the paper, such as ``Example 1`` or ``figure-3``. Only their claims are
+        measured, and only the experiments that these need are run.
     step_factor : float, optional
-        Multiplies every step size.
+        Factor for every step size.
     workers : int, optional
-        Processes of the local cluster; one a core unless given.
+        Number of processes of the local cluster; by default one per core.
     pictures : bool, optional
-        Also run the studies that only pictures are drawn from.
+        Also run the experiments that are needed only for pictures.
     max_time : float, optional
-        Seconds after which it ends.
+        Time limit in seconds.
     told : callable, optional
-        Called with the name of each study as it begins.
+        Called with the name of each study before it is run.
 
     Returns
     -------
@@ -60,51 +64,44 @@ def reproduce(
     Raises
     ------
     InputError
-        If the factor is not positive, or makes a step size that does not divide its sample
-        interval, or a store cannot be written.
+        If the paper has no such part; if the factor is not positive, or gives a step size that does
+        not divide its sample interval; or if a store cannot be written.
     sweep.errors.Interrupted
-        If it ended early; the stores have what was committed.
+        If the computation was interrupted; the stores have all committed results.
     """
     if isinstance(paper, str):
         check_known("paper", paper, PAPERS, key="paper")
         paper = PAPERS[paper]
+    paper = paper.only(only)
     factor = check_number("step_factor", step_factor, above=0.0)
-    names = dict.fromkeys(paper.study_names + (paper.pictures if pictures else ()))
-    studies = [_study_with_scaled_steps(load_study_file(name), factor) for name in names]
+    studies = [
+        _study_to_run(load_study_file(name), experiments, factor)
+        for name, experiments in paper.experiments(pictures).items()
+    ]
+    end = math.inf
     if max_time is not None:
-        max_time = check_number("max_time", max_time, above=0.0)
-    datasets = dict(_compute_studies_of_paper(studies, Path(directory), workers, max_time, told))
-    return Rows(claim.computed_row(datasets, factor) for claim in paper.claims), datasets
-
-
-def _compute_studies_of_paper(
-    studies: list[Study],
-    directory: Path,
-    workers: int | None,
-    max_time: float | None,
-    told: Callable[[str], object],
-) -> Iterator[tuple[str, dict[str, xr.Dataset]]]:
-    """Each study's name and its datasets by experiment, one after the other."""
-    end = None if max_time is None else time.monotonic() + max_time
+        end = time.monotonic() + check_number("max_time", max_time, above=0.0)
+    datasets = {}
     with StopRequest(max_time=max_time) as stop, local_cluster_client(workers) as client:
         for study in studies:
             stop.check()
             told(study.name)
-            store = directory / f"{study.name}.zarr"
-            left = None if end is None else max(end - time.monotonic(), 1e-3)
+            store = Path(directory) / f"{study.name}.zarr"
+            left = None if max_time is None else max(end - time.monotonic(), 1e-3)
             outcome = run(study, store, client, max_time=left)
             if not outcome.complete:
                 raise Interrupted(outcome.stopped)
             tree = open_study(store)
-            yield study.name, {name: node.to_dataset() for name, node in tree.items()}
+            datasets[study.name] = {name: node.to_dataset() for name, node in tree.items()}
+    return Rows(claim.computed_row(datasets, factor) for claim in paper.claims), datasets
 
 
-def _study_with_scaled_steps(study: Study, factor: float) -> Study:
-    """The study with every step size multiplied by `factor`."""
-    if factor == 1.0:
-        return study
+def _study_to_run(study: Study, wanted: Collection[str], factor: float) -> Study:
+    """The study reduced to some experiments, with every step size multiplied by `factor`."""
     experiments = tuple(
-        _experiment_with_scaled_steps(study.name, e, factor) for e in study.experiments
+        one if factor == 1.0 else _experiment_with_scaled_steps(study.name, one, factor)
+        for one in study.experiments
+        if one.name in wanted
     )
     return dataclasses.replace(study, experiments=experiments)
 
@@ -112,17 +109,15 @@ def _study_with_scaled_steps(study: Study, factor: float) -> Study:
 def _experiment_with_scaled_steps(
     study: str, experiment: ResolvedExperiment, factor: float
 ) -> ResolvedExperiment:
-    def scaled_sizes(sizes: tuple[float, ...]) -> tuple[float, ...]:
+    def scaled(sizes: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(factor * size for size in sizes)
 
     entries = tuple(
-        entry
-        if entry.step_sizes is None
-        else dataclasses.replace(entry, step_sizes=scaled_sizes(entry.step_sizes))
+        dataclasses.replace(entry, step_sizes=entry.step_sizes and scaled(entry.step_sizes))
         for entry in experiment.integrators
     )
     made = dataclasses.replace(
-        experiment, integrators=entries, step_sizes=scaled_sizes(experiment.step_sizes)
+        experiment, integrators=entries, step_sizes=scaled(experiment.step_sizes)
     )
     try:
         for size in (size for entry in entries for size, _ in made.steps_of(entry)):

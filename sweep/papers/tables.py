@@ -1,4 +1,4 @@
-"""Printed figures beside computed ones: a table."""
+"""The table that compares printed and computed numbers."""
 
 import math
 from collections.abc import Sequence
@@ -7,27 +7,26 @@ from sweep.papers.agreement import Agreement
 from sweep.papers.claims import Row
 from sweep.tables.base import Table
 
-MEANINGS = {  # printed behind the number of figures
+MEANINGS = {  # text after the count of numbers
     Agreement.DIGITS: "in all digits that the paper prints",
     Agreement.RANGE: "within the range of the ensemble",
     Agreement.MAGNITUDE: "within a factor of 10",
-    Agreement.BEHAVIOUR: "further off, but the runs do what the paper shows by it",
-    Agreement.NONE: "further off, or the runs do not do what the paper shows",
+    Agreement.BEHAVIOUR: "further off, but the runs behave as in the paper",
 }
 
 
 def claims_as_table(rows: Sequence[Row]) -> Table:
-    """A table of printed and computed figures, the bounds of the latter, and their settings.
+    """A table of printed and computed numbers, with bounds and settings of the computed ones.
 
     Parameters
     ----------
     rows : sequence of Row
-        As `reproduce` gives them.
+        Rows from `reproduce`.
 
     Returns
     -------
     Table
-        Notes count the figures by `Agreement`.
+        Its notes give the count of numbers that are not reproduced, then counts by `Agreement`.
     """
     headers = ["part", "figure", "paper", "here", "agreement", "range", "bounds", "", "setting"]
     cells = [
@@ -48,7 +47,7 @@ def claims_as_table(rows: Sequence[Row]) -> Table:
 
 
 def _printed_value_cell(row: Row) -> str:
-    """The printed figure with the paper's digits, at most five; an en dash without one."""
+    """The printed number with at most five of its digits; an en dash if there is none."""
     return (
         "–"
         if row.paper is None or row.digits is None
@@ -65,16 +64,31 @@ def _bounds_cell(row: Row) -> str:
 
 
 def _agreement_notes(rows: Sequence[Row]) -> list[str]:
-    """How many printed figures are reproduced, by agreement; and which values are as expected."""
-    found = [row.agreement for row in rows if row.paper is not None]
-    counts = [
-        f"{found.count(agreement):6}  {agreement:{max(map(len, MEANINGS))}}  {meaning}"
-        for agreement, meaning in MEANINGS.items()
+    """Count numbers that are not reproduced, the others by agreement, and other values."""
+    found = [row.agreement for row in rows if row.agreement is not None]
+    missed = [row for row in rows if row.agreement is Agreement.NONE]
+    others = [row for row in rows if row.agreement is not Agreement.NONE]
+    within = sum(row.holds for row in others)
+    notes = [
+        f"{within} of {len(others)} {'other ' if missed else ''}computed values are within their "
+        "bounds, whether or not the paper prints these values"
     ]
-    reproduced = len(found) - found.count(Agreement.NONE)
-    return [
-        f"{reproduced} of {len(found)} printed figures are reproduced, each as far as stands here:",
-        *counts,
-        f"{sum(row.holds for row in rows)} of {len(rows)} computed values are within bounds about "
-        "what the setting gives here, whether the paper prints that or not",
-    ]
+    if found:
+        notes = [
+            f"{len(found) - len(missed)} of {len(found)} printed numbers are reproduced, with "
+            "this agreement:",
+            *(
+                f"{found.count(agreement):6}  {agreement:{max(map(len, MEANINGS))}}  {meaning}"
+                for agreement, meaning in MEANINGS.items()
+            ),
+            *notes,
+        ]
+    if missed:
+        outside = sum(not row.holds for row in missed)
+        first = (
+            f"{len(missed)} of {len(found)} printed numbers {'is' if len(missed) == 1 else 'are'} "
+            "not reproduced: further off, or the runs behave otherwise than in the paper"
+        )
+        also = f"; {outside} OUTSIDE the bounds of the computed value"
+        notes = [first + also * (outside > 0), *notes]
+    return notes

@@ -2,18 +2,18 @@
 
 from integrators.lazy import lazy
 
-# Imported when first used: `ds.geosweep` should not wait for matplotlib.
+# Modules are imported at first use, so that `ds.geosweep` does not wait for matplotlib.
 _HOMES = {
     "AGAINST_AN_AXIS": "sweep.plots.kinds",
     "KINDS": "sweep.plots.kinds",
     "kinds_of_plugins": "sweep.plots.kinds",
-    "compact": "sweep.plots.page_setup",
+    "compact": "sweep.plots.style",
     "convergence": "sweep.plots.orders",
     "convergence_across": "sweep.plots.orders",
     "drift_over_time": "sweep.plots.drifts",
     "energy_over_time": "sweep.plots.over_time",
     "numbers": "sweep.plots.style",
-    "page": "sweep.plots.page_setup",
+    "page": "sweep.plots.style",
     "picture": "sweep.plots.kinds",
     "recommendation_picture": "sweep.plots.work",
     "save": "sweep.plots.style",

@@ -1,4 +1,4 @@
-"""Headings of pictures: the experiment, its system and setting, in plain words."""
+"""Headings of pictures: the experiment, its system and its setting."""
 
 import json
 from typing import Any
@@ -6,19 +6,18 @@ from typing import Any
 import xarray as xr
 from matplotlib.figure import Figure
 
-from sweep.plots.page_setup import current_page
 from sweep.plots.style import (
-    LINE,
     Coverage,
     Drawing,
     axis_label_with_units,
+    current_page,
     units_with_superscripts,
-    write_above_figure,
+    write_heading,
 )
 from sweep.text import format_number
 from systems import ALL_SYSTEMS
 
-MOST_VALUES = 4  # of a vector that are written out
+MOST_VALUES = 4  # maximum number of components of a vector that are written out
 
 
 def add_figure_heading(figure: Figure, dataset: xr.Dataset, error: str | None = None) -> Figure:
@@ -27,34 +26,26 @@ def add_figure_heading(figure: Figure, dataset: xr.Dataset, error: str | None = 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        If it is a `Drawing`, its caption gets these lines too.
+        If it is a `Drawing`, the lines are added to its caption too.
     dataset : xarray.Dataset
-        The runs that it shows.
+        The runs that the figure shows.
     error : str, optional
-        A variable, of which the heading says what it is the norm of.
+        A variable; the heading says how its norm is defined.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The same.
+        The same figure.
     """
-    lines = [
-        dataset.attrs.get("title", ""),
-        setting_caption(dataset, figure.coverage if isinstance(figure, Drawing) else None),
-    ]
-    lines += [error_norm_caption(dataset, error)] if error in dataset and error else []
+    coverage = figure.coverage if isinstance(figure, Drawing) else None
+    norm = error_norm_caption(dataset, error) if error and error in dataset else ""
+    lines = [dataset.attrs.get("title", ""), setting_caption(dataset, coverage), norm]
     lines = list(filter(None, lines))
     if isinstance(figure, Drawing):
         plain = [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
         figure.caption = [*plain, *figure.caption]
-    if not current_page().heading:
-        return figure
-    own = figure.get_suptitle()
-    figure.suptitle("")
-    for line in filter(None, [*lines, *own.split("\n")]):
-        write_above_figure(figure, line)
-    more = figure.get_suptitle().count("\n") - own.count("\n")
-    figure.set_figheight(figure.get_figheight() + LINE * (more + (not own)))
+    if current_page().heading:
+        write_heading(figure, "\n".join([*lines, figure.get_suptitle()]).strip())
     return figure
 
 
@@ -64,14 +55,14 @@ def setting_caption(dataset: xr.Dataset, coverage: Coverage | None) -> str:
     Parameters
     ----------
     dataset : xarray.Dataset
-        The runs that it is drawn from.
+        The runs that the picture is drawn from.
     coverage : Coverage or None
-        How many starts it draws, and errors of which times; None where that is unknown.
+        How many starts are drawn, and at which times errors are taken; None if unknown.
 
     Returns
     -------
     str
-        Times of errors are named unless these are errors at the end of the runs.
+        It includes the times of errors, unless errors are taken at the end of the runs.
     """
     words = [
         ", ".join(
@@ -88,22 +79,22 @@ def setting_caption(dataset: xr.Dataset, coverage: Coverage | None) -> str:
 
 
 def _with_no_break_spaces(text: str) -> str:
-    """Text that is not broken into lines."""
+    """Replace spaces by no-break spaces, so that the text is not broken into lines."""
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def error_norm_caption(dataset: xr.Dataset, error: str) -> str:
-    """The norm that an error is measured by, or empty: ``global error: Euclidean norm of …``."""
+    """The norm of an error, such as ``global error: Euclidean norm of …``; empty if unknown."""
     name = error.replace("_", " ")
     meaning = dataset[error].attrs.get("long_name", name)
     return "" if meaning == name else f"{name}: {meaning}"
 
 
 def fixed_parameter_captions(dataset: xr.Dataset) -> dict[str, str]:
-    """The parameters of the system that are not scanned, as text with units, by their names.
+    """Text with units for each parameter of the system that is not scanned, by name.
 
-    Without those that were added to the system in later versions and have their defaults, with
-    which it is what it was before.
+    Parameters that later versions added to the system are left out if they have their defaults,
+    with which the system is as it was before.
     """
     stored = json.loads(dataset.attrs.get("system", "{}"))
     known = next((system for system in ALL_SYSTEMS if system.name == stored.get("name")), None)

@@ -1,4 +1,4 @@
-"""Pictures embedded in an HTML page: as SVG elements, or as PNG where that is smaller."""
+"""Pictures embedded in an HTML page, as SVG elements or as PNG if the SVG is too large."""
 
 import base64
 import io
@@ -14,14 +14,13 @@ from PIL import Image
 
 from sweep.plots.captions import setting_caption
 from sweep.plots.kinds import KINDS
-from sweep.plots.page_setup import compact
-from sweep.plots.style import STYLE, Drawing, write_figure
+from sweep.plots.style import STYLE, Drawing, compact, write_figure
 
 MOST_OF_ALL = 3_000_000  # bytes of all pictures of a page
-MOST_SVG = 250_000  # bytes of one picture; more are slow to scroll
-DPI = 220  # of PNG, and of rasterized parts: at least two pixels for each of a narrow window
-COARSE_DPI = 110  # of PNG in a page with many pictures
-COARSE_BYTES = 40_000  # each picture may have so many at most where there are many
+MOST_SVG = 250_000  # bytes of one picture; larger SVG elements are slow to scroll
+DPI = 220  # for PNG and rasterized parts: at least two pixels for each pixel of a narrow window
+COARSE_DPI = 110  # for PNG in a page with many pictures
+COARSE_BYTES = 40_000  # if fewer bytes than this are left for each picture, PNG is coarse
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class EmbeddedPicture:
     width, height : int
         Size in points.
     setting : str
-        Parameters, duration and starts of the runs that it shows.
+        Parameters, duration and starts of the runs in the picture.
     """
 
     svg: str
@@ -58,11 +57,11 @@ def draw_embedded_picture(
         A key of `sweep.plots.KINDS`.
     dataset : xarray.Dataset
     name : str
-        Unique in the page, of letters, digits and hyphens.
+        An identifier that is unique in the page, of letters, digits and hyphens.
     said : str
-        Text for readers who do not see the picture.
+        Alternative text for readers who do not see the picture.
     most : int
-        Bytes up to which it is embedded as SVG.
+        Maximum number of bytes of an SVG; a larger picture is embedded as PNG.
 
     Returns
     -------
@@ -71,11 +70,11 @@ def draw_embedded_picture(
     Raises
     ------
     InputError
-        Where the dataset lacks results for it.
+        If the dataset lacks results for the picture.
     """
     with compact(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts
-        figure: Drawing = KINDS[kind].draw(dataset)  # the page has a heading of its own
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has fonts for these
+        figure: Drawing = KINDS[kind].draw(dataset)  # without heading; the page has its own
         width, height = (round(72 * size) for size in figure.get_size_inches())
         setting = setting_caption(dataset, figure.coverage)
         svg = figure_as_inline_svg(figure, name, said)
@@ -86,15 +85,27 @@ def draw_embedded_picture(
 
 
 def max_svg_bytes_per_picture(count: int) -> int:
-    """How many bytes each of `count` pictures of a page may have as SVG."""
+    """Maximum number of bytes of each SVG in a page with `count` pictures."""
     return min(MOST_SVG, MOST_OF_ALL // max(1, count))
 
 
 def figure_as_inline_svg(figure: Figure, name: str, said: str) -> str:
-    """A figure as an SVG element of an HTML page.
+    """Convert a figure to an SVG element of an HTML page.
 
-    Text stays text, in the font of the page; identifiers get the prefix `name`, so that they are
-    unique in the page; coordinates are rounded to what can be seen.
+    Text remains text, in the font of the page. Identifiers get the prefix `name`, so that they are
+    unique in the page. Coordinates are rounded to visible precision.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    name : str
+        Prefix of identifiers.
+    said : str
+        Alternative text for readers who do not see the picture.
+
+    Returns
+    -------
+    str
     """
     buffer = io.StringIO()
     nothing: dict[str, None] = dict.fromkeys(("Date", "Creator", "Format", "Type"))

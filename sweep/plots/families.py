@@ -1,4 +1,4 @@
-"""Families of integrators, which get a panel each where there are too many curves for one."""
+"""Families of integrators; each gets a panel if there are too many curves for one panel."""
 
 import re
 from collections import Counter
@@ -9,8 +9,8 @@ import xarray as xr
 
 from sweep.analysis.runs.selection import distinct_values_and_codes, integrator_descriptions
 
-MOST_CURVES = 14  # that can be told apart in one panel
-FEWEST = 3  # members of a family with a panel of its own
+MOST_CURVES = 14  # maximum number of curves that can be distinguished in one panel
+FEWEST = 3  # smallest number of members of a family with a panel of its own
 OTHERS = "other methods"
 SPELLED = {
     "rkmk": "Runge–Kutta–Munthe-Kaas",
@@ -21,9 +21,9 @@ SPELLED = {
 
 
 def panel_families_of_integrators(dataset: xr.Dataset) -> dict[str, str]:
-    """The family of each integrator by its label; ``""`` for all where they fit one panel.
+    """The family of each integrator by label; ``""`` for all if one panel is enough.
 
-    Labels are ordered by families, and within a family as in the study.
+    Labels are ordered by family, and within a family as in the study.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def family_in_words(label: str, described: Mapping[str, Any]) -> str:
     label : str
         Label of the integrator in the study.
     described : dict
-        Its description in the store, see `integrator_descriptions`.
+        Its description in the store; see `integrator_descriptions`.
 
     Returns
     -------
@@ -74,11 +74,11 @@ def family_in_words(label: str, described: Mapping[str, Any]) -> str:
 
 
 def _base_method_in_words(label: str, known: Mapping[str, Mapping[str, Any]]) -> str:
-    """The method that a composition or projection is made of, in words."""
+    """The base method of a composition or projection, in words."""
     name: str = known.get(label, {}).get("name", label)
     return re.split(r"[+ ]", name)[0].replace("_", " ")
 
 
 def panel_title(parameters: str, family: str) -> str:
-    """The title of a panel: scanned values, as text, and a family; either may be empty."""
+    """The title of a panel from the text of scanned values and a family; either may be empty."""
     return ", ".join(filter(None, [parameters, family]))

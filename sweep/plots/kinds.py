@@ -1,5 +1,6 @@
 """The kinds of pictures that `sweep plot` draws, by name."""
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,9 @@ from sweep.plots.over_time import (
     megno_over_time,
     unit_length_over_time,
 )
-from sweep.plots.page_setup import page
 from sweep.plots.scans import values_against
 from sweep.plots.spheres import sphere
-from sweep.plots.style import save, show_in_notebooks
+from sweep.plots.style import page, save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
 from sweep.plugins.plots import PlotKind
 from sweep.store.open import open_experiment
@@ -31,7 +31,7 @@ from sweep.text import escape_control_characters
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
-# Built-in kinds by their names, which stand in commands and file names.
+# Built-in kinds by name. Names are used in commands and file names.
 KINDS = {
     kind.name: kind
     for kind in (
@@ -48,11 +48,11 @@ KINDS = {
 }
 
 
-AGAINST_AN_AXIS = ("order", "drift", "work", "scan")  # kinds that take an axis `x`
+AGAINST_AN_AXIS = ("order", "drift", "work", "scan")  # kinds with an option `x`
 
 
 def kinds_of_plugins(library: "Library") -> dict[str, PlotKind]:
-    """The kinds of plots that plugins and installed distributions add, by name.
+    """The kinds of plots in the plugins of a library, by name.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def kinds_of_plugins(library: "Library") -> dict[str, PlotKind]:
     Raises
     ------
     InputError
-        If one has the name of a built-in kind.
+        If a kind has the name of a built-in one.
     """
     for kind in library.plots:
         if kind.name in KINDS:
@@ -96,24 +96,24 @@ def picture(
     dataset : str, Path, Store, xarray.DataTree or xarray.Dataset
         A store, the tree of `sweep.open_study`, one experiment of it, or a selection of its runs.
     heading : bool, optional
-        Whether to write the heading; ``figure.caption``, a list of str, has its lines anyway.
+        Whether to write the heading. ``figure.caption``, a list of str, has its lines in any case.
     width, font : str, optional
-        As of `page`: ``"3.4in"``, ``"serif"``.
+        See `page`: ``"3.4in"``, ``"serif"``.
     experiment : str, optional
-        Of a store or tree, which one; may be left out where there is only one.
+        The experiment of a store or tree. It may be left out if there is only one.
     **options
-        Options of the function that draws this kind, as ``view`` of ``"sphere"``.
+        Options of the function that draws this kind, such as ``view`` for ``"sphere"``.
 
     Returns
     -------
     matplotlib.figure.Figure
-        It belongs to no window: a notebook displays it, and `save` writes it.
+        The figure does not belong to a window. A notebook displays it, and `save` writes it.
 
     Raises
     ------
     InputError
-        For an unknown kind, and where the dataset lacks results for it: it says which, and what
-        to add to the study.
+        If the kind or an option is unknown; or if the dataset lacks results, with those that are
+        missing and what to add to the study.
 
     Examples
     --------
@@ -123,6 +123,12 @@ def picture(
     """
     known = _known_plot_kind(kind)
     runs = run_table(open_experiment(dataset, experiment))
+    offered = inspect.signature(known.draw)
+    try:
+        offered.bind(runs, **options)
+    except TypeError as error:
+        words = ", ".join([*offered.parameters][1:]) or "none"
+        raise InputError(f"the plot {known.name}: {error}; its options: {words}.") from None
     with page(width, font, heading):
         figure = show_in_notebooks(known.draw(runs, **options))
         return add_figure_heading(figure, run_table_without_repeats(runs), known.error)
@@ -142,30 +148,30 @@ def save_all(
     ending: str = ".png",
     kinds: Mapping[Any, Mapping[str, Any]] | None = None,
 ) -> list[Path]:
-    """Write every picture for which the dataset has results.
+    """Draw and write every picture for which the dataset has results.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     directory : str or Path
-        Made where it is missing.
+        Created if it does not exist.
     stem : str
         Files are named ``stem-order.png`` and so on.
     ending : str, optional
-        Names the format: ``.png``, ``.pdf``, ``.svg``.
+        The format: ``.png``, ``.pdf``, ``.svg``.
     kinds : dict of (str or PlotKind) to dict, optional
-        Kinds to draw, with the options of each; all of `KINDS` unless given.
+        Kinds to draw, with the options of each; by default all of `KINDS`.
 
     Returns
     -------
     list of Path
         The files.
     """
-    directory, stem = Path(directory), escape_control_characters(stem)  # perhaps of a store
+    directory, stem = Path(directory), escape_control_characters(stem)  # may come from a store
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for given, options in (kinds or dict.fromkeys(KINDS, {})).items():
+    for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
         kind = _known_plot_kind(given)
         try:
             figure = picture(kind, dataset, **options)

@@ -1,9 +1,9 @@
-"""Errors against step size, and the measured orders of convergence."""
+"""Pictures of errors against step size, with the measured orders of convergence."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -30,13 +30,10 @@ from sweep.plots.style import (
     Coverage,
     CurveStyle,
     Drawing,
-    add_figure_caption,
-    add_legend,
     axis_label_with_units,
     curve_styles,
     curve_styles_of_integrators,
-    label_first_of_rows,
-    new_panelled_figure,
+    new_panels,
     note_numbers,
     set_plain_step_ticks,
     style_log_error_axis,
@@ -52,7 +49,9 @@ if TYPE_CHECKING:
     from sweep.analysis.convergence.across import OrderAcross
     from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint
 
-MOST_ORDERS = 4  # panels; of more the legend names no orders
+    Panels = dict[str, dict[str, OrderEstimate]]
+
+MOST_ORDERS = 4  # maximum number of panels for which the legend lists orders
 
 
 def convergence(
@@ -63,19 +62,19 @@ def convergence(
 ) -> Drawing:
     """Draw errors against step size, as `order_table` measures them.
 
-    Filled marks count for the order in the legend, open ones do not. Lines are errors of a typical
-    start, bars the range over the starts; a grey line has the slope of each declared order. There
-    is a panel for each combination of scanned values; for more than twelve, and where `x` is given,
-    the orders are drawn against a scanned axis.
+    Filled marks are used for the order in the legend, open ones are not. Lines are errors of a
+    typical start, and bars are the range over the starts. A grey line has the slope of each
+    declared order. There is a panel for each combination of scanned values. If there are more than
+    twelve, or if `x` is given, the orders are drawn against a scanned axis instead.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
     x : str, optional
-        A scanned axis, against which to draw the orders.
+        A scanned axis to draw the orders against.
 
     Returns
     -------
@@ -84,56 +83,38 @@ def convergence(
     Raises
     ------
     InputError
-        As `order_table`.
+        In the cases of `order_table`.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
     error = default_error_for_orders(table) if error is None else error
     styles, families = curve_styles_of_integrators(table), panel_families_of_integrators(table)
     estimates = order_table(table, error, at)
-    if not any(point.error > 0 for row in estimates for point in row.points):
+    if not any(map(_has_errors, estimates)):
         raise InputError(f"no run has an {error!r} to show.", key="error")
-    panels: dict[str, list[OrderEstimate]] = {}
+    panels: Panels = {}
     for row in estimates:
         title = panel_title(axis_values_in_words(row.parameters), families[row.integrator])
-        panels.setdefault(title, []).append(row)
+        panels.setdefault(title, {})[row.integrator] = row
     if x is not None or (len(panels) > MOST_OF_A_KIND and scanned_axes(table)):
         return draw_scan(scan_of_orders(table, x, error, at), styles)
     once = len({axis_values_in_words(row.parameters) for row in estimates}) == 1
-    drawn = [row for row in estimates if any(point.error > 0 for point in row.points)]
-    times = {title: {row.time for row in rows if row in drawn} for title, rows in panels.items()}
-    all_times: set[float] = set().union(*times.values())
-    with rc_context(STYLE):
-        titles = [
-            _panel_title_with_error_time(table, title, times[title], all_times) for title in panels
-        ]
-        figure, axes = new_panelled_figure(titles)
-        figure.coverage = Coverage.of_run_table(
-            table,
-            [point.starts for row in drawn for point in row.points if point.error > 0],
-            times=tuple(all_times),
-            against_reference=error != SELF and is_error_against_reference(table, error),
-        )
-        for ax, (title, rows) in zip(axes, panels.items(), strict=True):
-            for row in rows:
-                label = curve_label_with_order(row) if once else row.integrator
-                if len(times[title]) > 1 and row in drawn:
-                    label += f", {_error_time_text(table, [row.time])}"
-                draw_error_curve(ax, row, styles[row.integrator], label)
-            ax.set(xscale="log", xlabel=axis_label_with_units(table["step_size"], "step size h"))
-            style_log_error_axis(ax)
-            draw_order_guides(ax, rows)
-            set_plain_step_ticks(ax)
-        label_first_of_rows(axes, error_axis_label(table, estimates))
-        left_out = any(point.use != USED and point.error > 0 for r in drawn for point in r.points)
-        words = [*(["measured order"] if once else []), *([OPEN] if left_out else [])]
-        add_legend(figure, axes, "; ".join(words) or None)
+    labels = {row.integrator: curve_label_with_order(row) for row in estimates} if once else {}
+    words = "measured order" if once else ""
+    figure = _draw_order_panels(panels, styles, labels, dict.fromkeys(panels, table), words)
+    drawn = [row for row in estimates if _has_errors(row)]
+    figure.coverage = Coverage.of_run_table(
+        table,
+        [point.starts for row in drawn for point in row.points if point.error > 0],
+        times=tuple({row.time for row in drawn}),
+        against_reference=error != SELF and is_error_against_reference(table, error),
+    )
     return figure
 
 
 def convergence_across(
     experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
 ) -> Drawing:
-    """Draw errors against step size side by side, as `orders_across` compares orders.
+    """Draw errors against step size in panels side by side, as `orders_across` compares orders.
 
     Parameters
     ----------
@@ -142,61 +123,96 @@ def convergence_across(
     across : str
         ``experiment``, ``system``, a parameter of the system, or an option of integrators.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each value, all with the same axes, and each method in the same style.
+        A panel for each value of the setting, with the same axes and the same style of each method.
 
     Raises
     ------
     InputError
-        As `orders_across`, and when there are more than twelve panels.
+        In the cases of `orders_across`, and if there are more than twelve panels.
     """
     rows = orders_across(experiments, across, error, at)
     several = len({(row.experiment, row.value) for row in rows}) > len({row.value for row in rows})
-    panels: dict[str, dict[str, OrderEstimate]] = {}
+    panels: Panels = {}
     of_panel: dict[str, xr.Dataset] = {}
     for row in rows:
-        if any(point.error > 0 for point in row.estimate.points):
+        if _has_errors(row.estimate):
             title = _title_of_value(row, several and across != "experiment")
             panels.setdefault(title, {})[row.method] = row.estimate
             of_panel.setdefault(title, experiments[row.experiment])
     if not panels:
         raise InputError("no run has an error to show.", key="across")
-    methods = list(dict.fromkeys(method for of in panels.values() for method in of))
-    styles = curve_styles(methods)
-    times = {title: {row.time for row in of.values()} for title, of in panels.items()}
-    all_times: set[float] = set().union(*times.values())
-    labels = {method: _label_with_orders(method, panels) for method in methods}
-    with rc_context(STYLE):
-        figure, axes = new_panelled_figure(
-            [
-                _panel_title_with_error_time(of_panel[title], title, times[title], all_times)
-                for title in panels
-            ]
-        )
-        for ax, (title, of) in zip(axes, panels.items(), strict=True):
-            for method, estimate in of.items():
-                draw_error_curve(ax, estimate, styles[method], labels[method], method)
-            along = axis_label_with_units(of_panel[title]["step_size"], "step size h")
-            ax.set(xscale="log", xlabel=along)
-            style_log_error_axis(ax)
-            draw_order_guides(ax, of.values())
-            set_plain_step_ticks(ax)
-        estimates = [own for of in panels.values() for own in of.values()]
-        vertical = {error_axis_label(of_panel[title], estimates) for title in panels}
-        same = len(vertical) == 1  # units, else those of each system
-        label_first_of_rows(axes, vertical.pop() if same else estimates[0].error.replace("_", " "))
-        points = [point for own in estimates for point in own.points if point.error > 0]
-        left_out = any(point.use != USED for point in points)
-        words = ["measured orders" if len(panels) <= MOST_ORDERS else ""]
-        add_legend(figure, axes, "; ".join(filter(None, [*words, OPEN if left_out else ""])))
-        add_figure_caption(figure, f"errors and orders across {across}")
-        if rows[0].others:
-            add_figure_caption(figure, f"they differ too in {', '.join(rows[0].others)}")
+    styles = curve_styles(list(dict.fromkeys(method for of in panels.values() for method in of)))
+    few = len(panels) <= MOST_ORDERS
+    labels = {name: _label_with_orders(name, panels) for name in styles} if few else {}
+    figure = _draw_order_panels(panels, styles, labels, of_panel, "measured orders" * few)
+    figure.add_caption(f"errors and orders across {across}")
+    if rows[0].others:
+        figure.add_caption(f"they differ too in {', '.join(rows[0].others)}")
     return figure
+
+
+@rc_context(STYLE)
+def _draw_order_panels(
+    panels: Panels,
+    styles: Mapping[str, CurveStyle],
+    labels: Mapping[str, str],
+    tables: Mapping[str, xr.Dataset],
+    words: str,
+) -> Drawing:
+    """Draw error curves in panels.
+
+    Parameters
+    ----------
+    panels : dict of str to dict
+        By title of a panel, rows by name of a curve.
+    styles : dict of str to dict
+        Styles by name of a curve.
+    labels : dict of str to str
+        Labels by name of a curve; the name by default.
+    tables : dict of str to xarray.Dataset
+        By title of a panel, the run table with its units.
+    words : str
+        Title of the legend.
+    """
+    times = {
+        title: {row.time for row in of.values() if _has_errors(row)} for title, of in panels.items()
+    }
+    several = len(set().union(*times.values())) > 1
+    titles = [
+        ", ".join(filter(None, [title, _error_time_text(tables[title], own)]))
+        if several and len(own) == 1
+        else title
+        for title, own in times.items()
+    ]
+    figure, axes = new_panels(titles)
+    for ax, (title, of) in zip(axes, panels.items(), strict=True):
+        for name, row in of.items():
+            label = labels.get(name, name)
+            if len(times[title]) > 1 and _has_errors(row):
+                label += f", {_error_time_text(tables[title], [row.time])}"
+            draw_error_curve(ax, row, styles[name], label, name)
+        ax.set_xscale("log")
+        ax.set_xlabel(axis_label_with_units(tables[title]["step_size"], "step size h"))
+        style_log_error_axis(ax)
+        draw_order_guides(ax, of.values())
+        set_plain_step_ticks(ax)
+    rows = [row for of in panels.values() for row in of.values()]
+    vertical = {error_axis_label(table, rows) for table in tables.values()}
+    same = len(vertical) == 1  # one unit for all systems
+    text = vertical.pop() if same else rows[0].error.replace("_", " ")
+    figure.label_rows(axes, text)
+    left_out = any(point.use != USED and point.error > 0 for row in rows for point in row.points)
+    figure.add_legend(axes, "\n".join(filter(None, [words, OPEN if left_out else ""])))
+    return figure
+
+
+def _has_errors(row: OrderEstimate) -> bool:
+    return any(point.error > 0 for point in row.points)
 
 
 def _title_of_value(row: OrderAcross, with_experiment: bool) -> str:
@@ -208,25 +224,27 @@ def _title_of_value(row: OrderAcross, with_experiment: bool) -> str:
     return ", ".join(filter(None, [*own, value, axis_values_in_words(row.parameters)]))
 
 
-def _label_with_orders(method: str, panels: Mapping[str, Mapping[str, OrderEstimate]]) -> str:
-    """A label for the legend: the orders in each panel, where panels are few, and the method."""
-    if len(panels) > MOST_ORDERS:
-        return method
+def _label_with_orders(method: str, panels: Panels) -> str:
+    """A legend label with the order in each panel, and the method."""
     found = [of.get(method) for of in panels.values()]
     orders = [f"{row.order:.2f}" if row and np.isfinite(row.order) else "–" for row in found]
     return f"{', '.join(orders)}   {method}"
 
 
 def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) -> str:
-    """The label of an axis of errors: their name, and their time where all have the same.
+    """The label of an axis of errors: their name, and their time if all have the same.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     estimates : sequence of OrderEstimate
+
+    Returns
+    -------
+    str
     """
     error, at = estimates[0].error, estimates[0].at
-    times = {row.time for row in estimates if any(point.error > 0 for point in row.points)}
+    times = {row.time for row in estimates if _has_errors(row)}
     when = f" {_error_time_text(dataset, times)}" if len(times) == 1 else ""
     if error == SELF:
         name = "difference from the next step size"
@@ -236,21 +254,13 @@ def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) ->
 
 
 def _error_time_text(dataset: xr.Dataset, times: Collection[float]) -> str:
-    """``at t = 2 s``."""
+    """Times of errors as text, such as ``at t = 2 s``."""
     return f"at {axis_label_with_units(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
 
 
-def _panel_title_with_error_time(
-    dataset: xr.Dataset, title: str, times: Collection[float], all_times: Collection[float]
-) -> str:
-    """The title of a panel, with the time of its errors where panels have different ones."""
-    own = [_error_time_text(dataset, times)] if len(times) == 1 < len(all_times) else []
-    return ", ".join(filter(None, [title, *own]))
-
-
 def curve_label_with_order(row: OrderEstimate) -> str:
-    """A label for the legend: the measured order, then the integrator."""
-    # The order stands first: digits have the same width, so labels line up.
+    """A legend label with the measured order, then the integrator."""
+    # The order comes first, so that labels line up, since digits have the same width.
     half = (row.high - row.low) / 2
     measured = "exact" if row.verdict == CONFIRMED else "undecided"
     if half <= HALF:
@@ -259,7 +269,7 @@ def curve_label_with_order(row: OrderEstimate) -> str:
 
 
 def draw_error_curve(
-    ax: Axes, row: OrderEstimate, style: CurveStyle, label: str, series: str | None = None
+    ax: Axes, row: OrderEstimate, style: CurveStyle, label: str, series: str = ""
 ) -> None:
     """Draw the errors of an integrator by step size.
 
@@ -267,13 +277,13 @@ def draw_error_curve(
     ----------
     ax : matplotlib.axes.Axes
     row : OrderEstimate
-        Filled marks are of points that count for its order, open ones of others.
+        Points that are used for the order get filled marks, others get open marks.
     style : dict
-        Of `curve_styles`.
+        A value of `curve_styles`.
     label : str
-        In the legend.
+        Label in the legend.
     series : str, optional
-        Name in the numbers of the picture; the integrator unless given.
+        Name in the numbers of the picture; by default the integrator.
     """
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
@@ -299,7 +309,7 @@ def draw_error_curve(
 
 
 def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:
-    """Draw a short line with the slope of each declared order below the lowest of its curves."""
+    """Draw a short line with the slope of each declared order, below the lowest curve of it."""
     lowest: dict[int, tuple[float, list[OrderPoint]]] = {}
     for row in rows:
         used = [point for point in row.points if point.use == USED]
@@ -312,7 +322,6 @@ def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:
         guide = 0.25 * used[0].error * (h / h[0]) ** order
         ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
         note_numbers(ax, f"declared order {order}", "line", h, guide)
-        ax.annotate(
-            f"h{superscript_number(order)}", (h[0], guide[0]), xytext=(2, -3),
-            textcoords="offset points", ha="left", va="top", color="0.3", fontsize=8,
-        )  # fmt: skip
+        at: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+        name = f"h{superscript_number(order)}"
+        ax.annotate(name, (h[1], guide[1]), color="0.3", fontsize=8, **at)

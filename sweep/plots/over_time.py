@@ -1,4 +1,4 @@
-"""Pictures along time: energy and unit length errors, Lyapunov exponents and MEGNO."""
+"""Pictures over time: energy and unit length errors, Lyapunov exponents and MEGNO."""
 
 from __future__ import annotations
 
@@ -12,25 +12,20 @@ from matplotlib import rc_context
 from integrators.errors import InputError
 from sweep.analysis.chaos import integrators_without_exponents
 from sweep.analysis.runs.selection import (
-    axis_values_in_words,
-    groups_of_runs,
     name_of_energy_quantity,
     run_table_without_repeats,
-    scanned_axes,
     take_runs,
 )
 from sweep.plots.families import panel_families_of_integrators, panel_title
-from sweep.plots.selection import runs_to_draw
+from sweep.plots.selection import curves_to_draw
 from sweep.plots.style import (
     STYLE,
     Coverage,
     CurveStyle,
     Drawing,
-    add_legend,
     axis_label_with_units,
     curve_styles_of_integrators,
-    label_first_of_rows,
-    new_panelled_figure,
+    new_panels,
     note_numbers,
     style_log_error_axis,
     style_log_time_axis,
@@ -42,15 +37,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    Panel = tuple[str, str]  # scanned values as text, and family
     Values = NDArray[np.floating[Any]]
 
-MOST_POINTS = 250  # along time: more cannot be told apart in print
-MARKS = 8  # of a curve
-BLOCK = 4096  # runs that are read at once
-MOST_DOUBLE = 10_000_000  # numbers in double precision; more are kept in single precision
-MOST_CROSSES = 40  # of a curve
-ABOVE = 1e4  # times the highest point of the median, where a band is cut
+MOST_POINTS = 250  # maximum number of times; more cannot be distinguished in print
+MARKS = 8  # number of marks of a curve
+BLOCK = 4096  # number of runs that are read at once
+MOST_DOUBLE = 10_000_000  # more numbers than this are kept in single precision
+MOST_CROSSES = 40  # maximum number of crosses of a curve
+ABOVE = 1e4  # a band is cut at so many times the maximum of the median
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +55,7 @@ class Series:
     ----------
     times : ndarray, shape (times,)
     values : ndarray, shape (runs, times)
-        NaN where a run has none.
+        NaN where a run has no value.
     stopped : ndarray of bool, shape (runs,)
         Which runs stopped before their end.
     """
@@ -72,7 +66,7 @@ class Series:
 
     @property
     def runs_with_values(self) -> int:
-        """How many of the runs have a value."""
+        """Number of runs with a value."""
         return int(np.isfinite(self.values).any(axis=1).sum())
 
     @property
@@ -84,10 +78,10 @@ class Series:
 
     @property
     def median_over_runs(self) -> Values:
-        """Median over the runs, shape (times,); a run that stopped counts as infinite from there.
+        """Median over the runs, shape (times,), with infinite values after a run has stopped.
 
-        So the median is infinite, and its curve ends, when half of the runs have stopped: those
-        that are left do not stand for all.
+        Thus the curve ends when half of the runs have stopped, since the remaining runs are not
+        representative.
         """
         values = self.values.copy()
         past = np.arange(values.shape[1]) > self.last_time_positions[:, None]
@@ -96,17 +90,17 @@ class Series:
 
 
 def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
-    """Draw the size of the energy error over time: median over the starts, and range.
+    """Draw the absolute energy error over time: median over the starts, and range.
 
-    For a forced system it is the error of the energy balance.
+    For a forced system, it is the error of the energy balance.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     step_size : float, optional
-        Each integrator is drawn at its step size nearest to this one; by default to the smallest
-        of those that most integrators share.
+        Each integrator is drawn at its step size nearest to this one; by default, nearest to the
+        smallest step size that most integrators share.
 
     Returns
     -------
@@ -115,12 +109,12 @@ def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None 
     Raises
     ------
     InputError
-        When there is no energy error, or the selection would fill more than six panels.
+        If there is no energy error, or the selection needs more than six panels.
 
     Notes
     -----
-    A run that stopped counts as above all others from there, so that a curve ends when half of
-    its runs have stopped; a cross stands where each did.
+    After a run has stopped, it is ranked above all others, so that the curve ends when half of the
+    runs have stopped. A cross marks where each run stopped.
     """
     table: xr.Dataset = run_table_without_repeats(dataset)
     energy = name_of_energy_quantity(table)
@@ -134,7 +128,7 @@ def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None 
 def unit_length_over_time(
     dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
 ) -> Drawing:
-    """Draw the departure from unit length over time: median over the starts, and range.
+    """Draw the deviation from unit length over time: median over the starts, and range.
 
     Parameters and result are those of `energy_over_time`.
     """
@@ -148,9 +142,9 @@ def unit_length_over_time(
 def lyapunov_over_time(
     dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
 ) -> Drawing:
-    """Draw the largest Lyapunov exponent until each time: median over the starts, and range.
+    """Draw the largest Lyapunov exponent up to each time: median over the starts, and range.
 
-    Where the motion is regular it tends to 0 like ln(t)/t. Parameters and result are those of
+    For regular motion, it tends to 0 like ln(t)/t. Parameters and result are those of
     `energy_over_time`.
     """
     table = _runs_with_exponents(dataset)
@@ -159,12 +153,11 @@ def lyapunov_over_time(
 
 
 def megno_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
-    """Draw the mean exponential growth of nearby orbits (MEGNO) until each time.
+    """Draw the mean exponential growth of nearby orbits (MEGNO) up to each time.
 
-    The curve is the median over the starts, the band their range.
-
-    It tends to 2 where the motion is regular, and grows like t where it is chaotic. Parameters and
-    result are those of `energy_over_time`.
+    The curve is the median over the starts, and the band is their range. MEGNO tends to 2 for
+    regular motion, and grows like t for chaotic motion. Parameters and result are those of
+    `energy_over_time`.
     """
     table = _runs_with_exponents(dataset)
     return _plot_over_time(table, MEGNO, "MEGNO", step_size, signed=True)
@@ -179,6 +172,7 @@ def _runs_with_exponents(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     return with_exponents
 
 
+@rc_context(STYLE)
 def _plot_over_time(
     dataset: xr.Dataset, name: str, text: str, step_size: float | None, signed: bool = False
 ) -> Drawing:
@@ -193,8 +187,9 @@ def _plot_over_time(
     text : str
         Label of its axis.
     step_size : float or None
+        See `energy_over_time`.
     signed : bool, optional
-        Draw values on a linear axis, not sizes on a logarithmic one.
+        Draw values on a linear axis, not absolute values on a logarithmic one.
     """
     if name not in dataset:
         quantity = name.partition("_error")[0]
@@ -207,73 +202,54 @@ def _plot_over_time(
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
     styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
-    runs, steps = runs_to_draw(dataset, step_size)
-    needed = [key for key in (name, "status") if key in dataset]
-    drawn = dataset[needed].isel(run=runs)
-    panels: dict[Panel, dict[str, Series]] = {}
-    sizes: dict[Panel, dict[str, str]] = {}
-    for key, members in groups_of_runs(drawn, [*scanned_axes(drawn), "integrator"]):
-        integrator = key.pop("integrator")
-        scanned = axis_values_in_words(key)
-        panel = scanned, families[integrator]
-        panels.setdefault(panel, {})[integrator] = error_series_to_draw(
-            drawn, members, name, signed
-        )
-        sizes.setdefault(panel, {})[integrator] = steps[scanned, integrator]
-    curves = [series for cells in panels.values() for series in cells.values()]
+    stored = dataset[[key for key in (name, "status") if key in dataset]]
+    panels: dict[str, list[tuple[str, str, Series]]] = {}  # integrator, step size, series
+    for curve in curves_to_draw(dataset, step_size):
+        series = error_series_to_draw(stored, curve.runs, name, signed)
+        title = panel_title(curve.values, families[curve.integrator])
+        panels.setdefault(title, []).append((curve.integrator, curve.step, series))
+    curves = [series for of in panels.values() for _, _, series in of]
     if not signed and not any((series.values > 0).any() for series in curves):
         raise InputError(f"no run has a {name!r} other than 0 to show.")
-    all_sizes = {size for own in sizes.values() for size in own.values()}
-    titles = [
-        _panel_title_with_step_size(panel, set(sizes[panel].values()), all_sizes)
-        for panel in panels
-    ]
-    with rc_context(STYLE):
-        coverage = Coverage.of_run_table(
-            dataset, [series.runs_with_values for series in curves if series.runs_with_values]
-        )
-        caption = _over_time_caption(curves, all_sizes, coverage)
-        figure, axes = new_panelled_figure(titles, caption)
-        figure.coverage = coverage
-        for ax, (panel, cells) in zip(axes, panels.items(), strict=True):
-            several = len(set(sizes[panel].values())) > 1
-            for i, (integrator, series) in enumerate(cells.items()):
-                label = f"{integrator}, {sizes[panel][integrator]}" if several else integrator
-                _draw_time_curve(ax, series, label, styles[integrator], i / len(cells), signed)
-            if not signed:
-                style_log_error_axis(ax)
-            _set_time_axis(ax, dataset["time"].values)
-            ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
-        label_first_of_rows(axes, axis_label_with_units(dataset[name], text))
-        add_legend(figure, axes)
+    sizes = {title: {size for _, size, _ in of} for title, of in panels.items()}
+    common = set().union(*sizes.values())
+    figure, axes = new_panels(
+        [
+            ", ".join([title, *own]) if len(own) == 1 < len(common) else title
+            for title, own in sizes.items()
+        ]
+    )
+    counts = [series.runs_with_values for series in curves if series.runs_with_values]
+    figure.coverage = Coverage.of_run_table(dataset, counts)
+    figure.add_caption(_over_time_caption(curves, common, figure.coverage))
+    for ax, (title, of) in zip(axes, panels.items(), strict=True):
+        for i, (integrator, size, series) in enumerate(of):
+            label = f"{integrator}, {size}" if len(sizes[title]) > 1 else integrator
+            _draw_time_curve(ax, series, label, styles[integrator], i / len(of), signed)
+        if not signed:
+            style_log_error_axis(ax)
+        _set_time_axis(ax, dataset["time"].values)
+        ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
+    figure.label_rows(axes, axis_label_with_units(dataset[name], text))
+    figure.add_legend(axes)
     return figure
 
 
-def _panel_title_with_step_size(
-    panel: Panel, sizes: Collection[str], all_sizes: Collection[str]
-) -> str:
-    """Scanned values and the family; the step size too where panels have different ones."""
-    title = panel_title(*panel)
-    return ", ".join([title, *sizes]) if len(sizes) == 1 < len(all_sizes) else title
-
-
 def _over_time_caption(curves: Iterable[Series], sizes: Collection[str], coverage: Coverage) -> str:
-    """The step size if there is only one, the number of starts, and whether runs stopped."""
+    """Caption with the step size if there is only one, the number of starts, and stopped runs."""
     starts = max(coverage.counts)
     words = [*sizes] if len(sizes) == 1 else []
     words += [f"median and range over {coverage.starts_in_words}"] if starts > 1 else []
-    text = ", ".join(words)
-    if any(series.stopped.any() for series in curves):
-        # Of several starts, the median says that it counts them.
-        end = "a curve ends when half have" if starts > 1 else ""
-        text = "; ".join(filter(None, [text, ", ".join(filter(None, ["× a run stopped", end]))]))
-    return text
+    stopped = ["× a run stopped"] * any(series.stopped.any() for series in curves)
+    # Only a median over several starts can end before all of its runs do.
+    stopped += ["a curve ends when half have"] * (bool(stopped) and starts > 1)
+    return "; ".join(filter(None, [", ".join(words), ", ".join(stopped)]))
 
 
 def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
-    """Set limits and scale of the axis of time: logarithmic where sample intervals grow with time.
+    """Set limits and scale of the time axis, which is logarithmic if sample intervals grow.
 
-    Linear where there are at most four lengths of intervals, as after extensions of the runs.
+    It is linear if intervals have at most four lengths, as after extensions of the runs.
     """
     widths = np.diff(times)
     lengths = len(np.unique(np.round(widths / widths[0], 6)))
@@ -286,7 +262,7 @@ def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
 def _draw_time_curve(
     ax: Axes, series: Series, label: str, style: CurveStyle, phase: float, signed: bool
 ) -> None:
-    """Draw median and range over the runs, and crosses where runs stopped.
+    """Draw median and range over the runs, and a cross where each run stopped, at its last value.
 
     Parameters
     ----------
@@ -294,16 +270,16 @@ def _draw_time_curve(
     series : Series
     label : str
     style : dict
-        Of `curve_styles`.
+        A value of `curve_styles`.
     phase : float
-        Position of the first mark between 0 and 1: it differs between curves, so that marks stay
-        apart where curves coincide.
+        Position of the first mark between 0 and 1. It differs between curves, so that marks do not
+        overlap where curves coincide.
     signed : bool
+        Draw values on a linear axis, not absolute values on a logarithmic one.
     """
-    count = int(series.stopped.sum())
-    if count:
+    if count := int(series.stopped.sum()):
         label += f" ({count:,} of {len(series.values):,} stopped)"
-    if not np.isfinite(series.values).any():
+    if not series.runs_with_values:
         ax.plot([], [], label=label, **style)
         return
     median = series.median_over_runs
@@ -322,29 +298,27 @@ def _draw_time_curve(
         shown = np.isfinite(low) if signed else low > 0
         ax.fill_between(times, low, high, where=shown, color=style["color"], alpha=0.12, lw=0)
     note_numbers(ax, label, "line", times, median[there], **band)
-    _draw_crosses_where_runs_stopped(ax, series, label, style)
-
-
-def _draw_crosses_where_runs_stopped(
-    ax: Axes, series: Series, label: str, style: CurveStyle
-) -> None:
-    """Draw a cross where each run stopped, at its last value."""
-    runs = np.flatnonzero(series.stopped & np.isfinite(series.values).any(axis=1))[:MOST_CROSSES]
-    last = series.last_time_positions[runs]
-    if len(runs):
-        ax.plot(
-            series.times[last], series.values[runs, last], color=style["color"], ls="none",
-            marker="x", ms=6.0, mew=1.4, clip_on=False, zorder=5,
-        )  # fmt: skip
+    stopped = series.stopped & np.isfinite(series.values).any(axis=1)
+    if len(runs := np.flatnonzero(stopped)[:MOST_CROSSES]):
+        last = series.last_time_positions[runs]
+        cross: dict[str, Any] = {
+            "ls": "none",
+            "marker": "x",
+            "ms": 6.0,
+            "mew": 1.4,
+            "clip_on": False,
+            "zorder": 5,
+        }
+        ax.plot(series.times[last], series.values[runs, last], color=style["color"], **cross)
         note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
 
 
 def error_series_to_draw(
     dataset: xr.Dataset, runs: NDArray[np.integer], name: str, signed: bool = False
 ) -> Series:
-    """Read the sizes of an error over time, at no more times than can be told apart.
+    """Read absolute errors over time, at no more times than can be distinguished in a picture.
 
-    Runs are read in blocks of some thousands, so that memory stays small however many there are.
+    Runs are read in blocks of some thousands, to limit the use of memory.
 
     Parameters
     ----------
@@ -354,32 +328,23 @@ def error_series_to_draw(
     name : str
         The variable.
     signed : bool, optional
-        Read values, not sizes.
+        Read values, not absolute values.
 
     Returns
     -------
     Series
     """
-    few = min(MOST_POINTS, dataset.sizes["time"])
-    precision = np.float64 if len(runs) * few <= MOST_DOUBLE else np.float32
+    times = dataset["time"].values
+    first = np.arange(min(MOST_POINTS, len(times))) * len(times) // min(MOST_POINTS, len(times))
+    ends = np.append(first[1:], len(times)) - 1
+    precision = np.float64 if len(runs) * len(first) <= MOST_DOUBLE else np.float32
     parts = []
-    for first in range(0, len(runs), BLOCK):
-        block = take_runs(dataset, runs[first : first + BLOCK])[name].transpose("run", "time")
+    for start in range(0, len(runs), BLOCK):
+        block = take_runs(dataset, runs[start : start + BLOCK])[name].transpose("run", "time")
         found = block.values if signed else np.abs(block.values)
-        times, values = _thin_series_for_drawing(dataset["time"].values, found)
-        parts.append(values.astype(precision))
+        # Each time in the picture has the maximum since the time before it.
+        parts.append(np.fmax.reduceat(found, first, axis=1).astype(precision))
     values = np.concatenate(parts)
     status = dataset["status"].values[runs] if "status" in dataset else np.zeros(len(runs))
     there = np.isfinite(values).any(axis=0)
-    return Series(times[there], values[:, there], status > 0)
-
-
-def _thin_series_for_drawing(
-    times: NDArray[np.float64], values: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Reduce a series to at most `MOST_POINTS` times, each with the largest value until it."""
-    if len(times) <= MOST_POINTS:
-        return times, values
-    starts = np.arange(MOST_POINTS) * len(times) // MOST_POINTS
-    ends = np.append(starts[1:], len(times)) - 1
-    return times[ends], np.fmax.reduceat(values, starts, axis=1)
+    return Series(times[ends][there], values[:, there], status > 0)

@@ -1,4 +1,4 @@
-"""Orthographic projection of the unit sphere: the half that is seen from a direction, on a disc."""
+"""Orthographic projection of the visible half of the unit sphere onto a disc."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike, NDArray
 
-OBLIQUE = (0.6, 0.7, 0.38)  # all three axes are seen, and none of them is near the rim
+OBLIQUE = (0.6, 0.7, 0.38)  # default direction: all axes are visible, and none is near the rim
 AXES = ("e₁", "e₂", "e₃")
-STUB = 1.12  # radii: where an axis that comes out of the sphere ends
-NEAR_RIM = 0.7  # radii: an axis that ends further out is drawn to outside of the rim
-MOST_VECTOR_POINTS = 5000  # in PDF and SVG; more are rasterized
+STUB = 1.12  # radii: end of an axis that points out of the sphere
+NEAR_RIM = 0.7  # radii: an axis that leaves the sphere further out is drawn beyond the rim
+MOST_VECTOR_POINTS = 5000  # more points than this are rasterized in PDF and SVG
 RIM = 1.24  # radii: half the width of a panel with a disc
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A direction to look from, with the directions to the right and up in the picture.
+    """The direction of the viewer, with the directions to the right and up in the picture.
 
     Parameters
     ----------
@@ -40,17 +40,17 @@ class View:
 
     @classmethod
     def along_direction(cls, direction: ArrayLike = OBLIQUE) -> View:
-        """The view from a direction, with e3 up, or e2 where the direction is along e3.
+        """The view from a direction, with e3 up, or with e2 up if the direction is along e3.
 
         Parameters
         ----------
         direction : array_like, shape (3,), optional
-            From the sphere to the viewer, of any length.
+            Vector from the sphere to the viewer, of any length.
 
         Raises
         ------
         InputError
-            If it is no vector of three finite numbers, or zero.
+            If the direction is zero, or not a vector of three finite numbers.
         """
         towards = np.asarray(direction, dtype=float)
         length = np.linalg.norm(towards) if towards.shape == (3,) else 0.0
@@ -66,21 +66,21 @@ class View:
 
     @property
     def view_from_behind(self) -> View:
-        """The view from behind, with the same side up."""
+        """The view from the opposite direction, with the same side up."""
         return View(-self.towards, -self.right, self.up)
 
     @property
     def view_of_far_side(self) -> View:
-        """The same view through the sphere, of its far half."""
+        """The same view of the far half, through the sphere."""
         return View(-self.towards, self.right, self.up)
 
     def project_onto_disc(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Project points onto the disc; NaN where they are on the far half of the sphere.
+        """Project points onto the disc; points on the far half of the sphere become NaN.
 
         Parameters
         ----------
         points : ndarray, shape (…, 3)
-            Unit vectors; NaN stays NaN.
+            Unit vectors; NaN remains NaN.
 
         Returns
         -------
@@ -140,7 +140,7 @@ def draw_paths_on_sphere(
     paths : ndarray, shape (paths, points, 3)
         Unit vectors.
     **style
-        As of `matplotlib.axes.Axes.plot`.
+        See `matplotlib.axes.Axes.plot`.
     """
     apart = np.full((len(paths), 1, 2), np.nan)
     joined = np.concatenate([view.project_onto_disc(paths), apart], axis=1).reshape(-1, 2)
@@ -150,7 +150,7 @@ def draw_paths_on_sphere(
 def draw_points_on_sphere(
     ax: Axes, view: View, points: NDArray[np.float64], size: float, **style: Any
 ) -> list[Line2D]:
-    """Draw the visible ones of points on the sphere; very many are rasterized in PDF and SVG.
+    """Draw the visible points of the sphere; many points are rasterized in PDF and SVG.
 
     Parameters
     ----------
@@ -161,16 +161,16 @@ def draw_points_on_sphere(
     size : float
         Diameter of a mark, in points.
     **style
-        As of `matplotlib.axes.Axes.plot`.
+        See `matplotlib.axes.Axes.plot`.
     """
     flat = view.project_onto_disc(points).reshape(-1, 2)
     flat = flat[np.isfinite(flat[:, 0])]
-    # A "." is half as wide as its size.
+    # The marker "." is half as wide as its size.
     mark: dict[str, Any] = {"ls": "none", "marker": ".", "ms": 2.0 * size, "mew": 0.0}
     style = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | style
     return ax.plot(*flat.T, **(mark | style))
 
 
 def marker_size_of_points(count: float) -> float:
-    """Diameter of the marks of `count` points, in points, such that they stay apart."""
+    """Diameter, in points, of `count` marks that do not overlap."""
     return float(np.clip(110.0 / np.sqrt(max(count, 1)), 0.7, 3.0))

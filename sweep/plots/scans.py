@@ -1,8 +1,8 @@
-"""Results and answers against an axis of a study, where panels for each value would be too many."""
+"""Pictures of results against an axis of a study, instead of a panel for each value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +37,10 @@ from sweep.plots.style import (
     Coverage,
     CurveStyle,
     Drawing,
-    add_figure_caption,
-    add_legend,
     axis_label_with_units,
     curve_styles,
     curve_styles_of_integrators,
-    label_first_of_rows,
-    new_panelled_figure,
+    new_panels,
     note_numbers,
     set_plain_step_ticks,
     style_log_error_axis,
@@ -56,16 +53,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEPS = ("step_size", "tolerance")
-AXES = ("integrator", *STEPS, "initial_condition")  # beside those that a study scans
-WIDE = 30  # ratio of the ends of an axis from which on it is logarithmic
-FIRST_RUNS = 64  # that tell until when runs are compared with a reference
+AXES = ("integrator", *STEPS, "initial_condition")  # besides scanned axes
+WIDE = 30  # an axis is logarithmic if the ratio of its ends is at least this
+FIRST_RUNS = 64  # number of runs that are read to find the end of the reference
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value in a panel, with its interval or range, on the curve of a series.
+    """A point of a series in a panel, with its interval or range.
 
-    One that is not filled is a bound: the value may be less.
+    A point that is not filled is an upper bound.
     """
 
     panel: str
@@ -84,15 +81,15 @@ class Scan:
     Attributes
     ----------
     axis : xarray.DataArray
-        The coordinate along ``run`` that they are drawn against.
+        The coordinate along ``run`` that values are drawn against.
     label : str
-        Their quantity and units.
+        Quantity and units of the values.
     points : list of Point
     coverage : Coverage
     remark : str
-        What marks and bars are.
+        Explanation of marks and bars.
     levels : tuple of float
-        Values to compare with.
+        Values that are drawn as horizontal lines.
     """
 
     axis: xr.DataArray
@@ -109,12 +106,12 @@ class Scan:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the axis is one of numbers, and not of labels."""
+        """Whether the axis has numbers rather than labels."""
         return self.axis.dtype.kind in "iuf"
 
     @property
     def log(self) -> tuple[bool, bool]:
-        """Whether the axes of x and y are logarithmic: of positive values far apart."""
+        """Whether the axes of x and y are logarithmic: values are positive and far apart."""
         wide = self.is_numeric and _spread_is_wide(point.x for point in self.points)
         return wide, _spread_is_wide(point.y for point in self.points)
 
@@ -143,9 +140,9 @@ def values_against(
 ) -> Drawing:
     """Draw any result of runs against any axis of a study.
 
-    A mark is the median of the runs with the same `x`, `hue` and `col`, a bar their range. Where
-    step sizes are on none of these, the runs are those at the smallest step size that most
-    integrators share.
+    A mark is the median of the runs with the same `x`, `hue` and `col`, and a bar is their range.
+    Unless one of these is the step size, only runs at the smallest step size that most integrators
+    share are used.
 
     Parameters
     ----------
@@ -155,8 +152,8 @@ def values_against(
         A coordinate of the runs: a scanned parameter, ``step_size``, ``integrator``, an axis of a
         family of initial conditions, …; by default the scanned axis with most values.
     y : str, optional
-        A result, as of `sweep.results`: ``energy_error@max``, ``evaluations``, …; by default the
-        global error at the end, without a reference the largest error of the energy.
+        A column of `sweep.results`: ``energy_error@max``, ``evaluations``, …. By default the
+        global error at the end, or, without a reference, the maximum error of the energy.
     hue : str, optional
         The coordinate that has a curve for each value; by default the integrators.
     col : str, optional
@@ -169,7 +166,7 @@ def values_against(
     Raises
     ------
     InputError
-        For an unknown axis or result, when no run is complete, and for more than twelve panels.
+        If an axis or result is unknown, no run is complete, or there are more than twelve panels.
     """
     scan = scan_of_values(dataset, x, y, hue, col)
     styles = curve_styles_of_integrators(run_table_without_repeats(dataset))
@@ -230,7 +227,7 @@ def scan_of_values(
 
 
 def axes_of_runs(dataset: xr.Dataset) -> list[str]:
-    """The coordinates of runs that values can be drawn against: all that a study varies."""
+    """The coordinates that a study varies; values can be drawn against these."""
     return [
         str(name)
         for name, axis in dataset.coords.items()
@@ -241,13 +238,13 @@ def axes_of_runs(dataset: xr.Dataset) -> list[str]:
 
 
 def _count_of_values(dataset: xr.Dataset, name: str) -> int:
-    """How many values an axis has, NaN not counted."""
+    """Number of distinct values of an axis, without NaN."""
     values = dataset[name].values[~dataset[name].isnull().values]
     return len(distinct_values_and_codes(values)[0])
 
 
 def most_scanned_axis(dataset: xr.Dataset) -> str:
-    """The scanned axis with most values, numbers before labels; InputError if none is scanned."""
+    """The scanned axis with most values, preferably of numbers; `InputError` if none is scanned."""
     axes = scanned_axes(dataset)
     if not axes:
         raise InputError("no parameter is scanned: name the axis, as in --x step_size.", key="x")
@@ -256,7 +253,7 @@ def most_scanned_axis(dataset: xr.Dataset) -> str:
 
 
 def main_result(dataset: xr.Dataset) -> str:
-    """The result that says most of a run, a column of `sweep.results`."""
+    """The most informative result of runs, a column of `sweep.results`."""
     if run_table_has_error(dataset, "global_error"):
         return f"global_error{AT}end"
     energy = f"{name_of_energy_quantity(dataset)}_error"
@@ -265,7 +262,7 @@ def main_result(dataset: xr.Dataset) -> str:
 
 
 def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.Dataset, list[str]]:
-    """The complete runs on some axes, of one step size for each integrator unless it is one."""
+    """Complete runs with values on some axes; of one step size, unless this is one of the axes."""
     there = complete_runs(table)
     for name in axes:
         there &= ~table[name].isnull().values
@@ -275,13 +272,13 @@ def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.D
     if not set(axes) & set(STEPS):
         chosen, words = runs_to_draw(table)
         runs = np.intersect1d(runs, chosen)
-        said = [" and ".join(dict.fromkeys(words.values()))]
+        said = [" and ".join(words)]
     drawn: xr.Dataset = take_runs(table, runs)
     return drawn, said
 
 
 def _last_times_of_errors(dataset: xr.Dataset, name: str) -> tuple[float, ...]:
-    """The times until which runs are compared with a reference; none for other results."""
+    """The last times at which runs are compared with a reference; empty for other results."""
     if not is_error_against_reference(dataset, name):
         return ()
     there = np.isfinite(dataset[name].isel(run=slice(FIRST_RUNS)).transpose("run", "time").values)
@@ -300,19 +297,16 @@ def scan_of_orders(
     x : str, optional
         By default the scanned axis with most values.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
+
+    Returns
+    -------
+    Scan
     """
     rows = order_table(dataset, error, at)
     declared = sorted({row.declared for row in rows if isinstance(row.declared, int)})
-    return _scan_of_rows(
-        dataset,
-        rows,
-        x,
-        "measured order",
-        lambda row: (row.order, row.low, row.high),
-        "bars: 95 % intervals; grey: declared orders",
-        tuple(declared),
-    )
+    remark = "bars: 95 % intervals; grey: declared orders"
+    return _scan_of_rows(dataset, rows, x, "order", "measured order", remark, tuple(declared))
 
 
 def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | None = None) -> Scan:
@@ -325,47 +319,42 @@ def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | No
         By default the scanned axis with most values.
     quantity : str, optional
         By default the energy.
+
+    Returns
+    -------
+    Scan
     """
     quantity = quantity or name_of_energy_quantity(dataset)
     rows = drift_table(dataset, [quantity], "smallest")
     units = {units_with_superscripts(row.rate) for row in rows}
     label = f"drift of the {quantity.replace('_', ' ')} error"
-    return _scan_of_rows(
-        dataset,
-        rows,
-        x,
-        label + (f" [{units.pop()}]" if len(units) == 1 and units != {""} else ""),
-        lambda row: (row.drift, row.low, row.high),
-        "bars: 95 % intervals",
-        (0.0,),
-    )
+    label += f" [{units.pop()}]" if len(units) == 1 and units != {""} else ""
+    return _scan_of_rows(dataset, rows, x, "drift", label, "bars: 95 % intervals", (0.0,))
 
 
 def _scan_of_rows(
     dataset: xr.Dataset,
     rows: Sequence[Any],
     x: str | None,
+    value: str,
     label: str,
-    value_of: Callable[[Any], tuple[float, float, float]],
     remark: str,
     levels: tuple[float, ...],
 ) -> Scan:
-    """A number of each row of an answer, with its interval."""
+    """A `Scan` of an attribute of each row of an analysis, with its interval."""
     x = _scanned_axis(dataset, x)
     families = panel_families_of_integrators(dataset)
-    measured = [row for row in rows if np.isfinite(value_of(row)[0])]
-    if not measured:
+    rows = [row for row in rows if np.isfinite(getattr(row, value))]
+    if not rows:
         raise InputError(f"no {label.partition(' [')[0]} could be estimated.")
     points = [
         Point(
-            _panel_title(row.parameters, x, families[row.integrator]),
-            row.integrator,
-            row.parameters[x],
-            *value_of(row),
+            _panel_title(row.parameters, x, families[row.integrator]), row.integrator,
+            row.parameters[x], getattr(row, value), row.low, row.high,
         )
-        for row in measured
-    ]
-    coverage = Coverage.of_run_table(dataset, [row.starts for row in measured])
+        for row in rows
+    ]  # fmt: skip
+    coverage = Coverage.of_run_table(dataset, [row.starts for row in rows])
     return Scan(dataset[x], label, points, coverage, remark, levels)
 
 
@@ -377,9 +366,9 @@ def scan_of_costs(
 ) -> Scan:
     """The work that each integrator needs for an error, against a scanned axis.
 
-    The error is a power of ten that as many integrators reach at as many values as any, the
-    smallest of those about which most were measured. Where all errors of one are smaller, its least
-    work is a bound.
+    The error is a power of ten: one that most integrators reach at most values of the axis; among
+    these, the smallest one for which most work was measured on both sides. If all errors of an
+    integrator are smaller, its least work is an upper bound.
 
     Parameters
     ----------
@@ -387,7 +376,11 @@ def scan_of_costs(
     x : str, optional
         By default the scanned axis with most values.
     error, against : str, optional
-        An error and a measure of work, as of `work_table`.
+        An error and a measure of work; see `work_table`.
+
+    Returns
+    -------
+    Scan
     """
     x = _scanned_axis(dataset, x)
     error = chosen_errors_for_work(dataset, error, "end")[0]
@@ -395,20 +388,16 @@ def scan_of_costs(
     cells = grouped(rows, lambda row: axis_values_in_words(row.parameters))
     reached: dict[float, list[Point]] = {}
     for rows in cells.values():
-        parameters = rows[0].parameters
+        values = rows[0].parameters
+        title = _panel_title(values, x)
         for level, ranked in rank_at_levels(rows, against):
             reached.setdefault(level, []).extend(
                 Point(
-                    _panel_title(parameters, x),
-                    one.integrator,
-                    parameters[x],
-                    one.work,
-                    one.work,
-                    one.work_high,
+                    title, one.integrator, values[x], one.work, one.work, one.work_high,
                     one.interpolated,
                 )
                 for one in ranked
-            )
+            )  # fmt: skip
     if not reached:
         raise InputError("no run has an error above round-off whose cost could be drawn.")
     measured = {one: sum(point.filled for point in points) for one, points in reached.items()}
@@ -422,12 +411,11 @@ def scan_of_costs(
 
 
 def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
-    axes = scanned_axes(dataset)
-    if not axes:
+    if not (axes := scanned_axes(dataset)):
         raise InputError("no parameter is scanned, against which it could be drawn.", key="x")
-    if x is not None:
-        check_known("scanned axis", x, axes, key="x")
-    return x or most_scanned_axis(dataset)
+    x = x or most_scanned_axis(dataset)
+    check_known("scanned axis", x, axes, key="x")
+    return x
 
 
 def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
@@ -435,60 +423,61 @@ def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
     return panel_title(axis_values_in_words(rest), family)
 
 
+@rc_context(STYLE)
 def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawing:
-    """Draw values against an axis, with a panel and a curve as each point says.
+    """Draw values against an axis, with panels and curves according to the points.
 
     Parameters
     ----------
     scan : Scan
     styles : dict of str to dict, optional
         Colour, marker and line of each series.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
     panels = scan.panels()
     series = list(dict.fromkeys(name for of in panels.values() for name in of))
-    styles = curve_styles(series) if styles is None else styles
+    styles = styles or curve_styles(series)
     names = [format_number(value) for value in dict.fromkeys(scan.axis.values.tolist())]
-    with rc_context(STYLE):
-        figure, axes = new_panelled_figure(list(panels))
-        figure.coverage = scan.coverage
-        for ax, of in zip(axes, panels.values(), strict=True):
-            for name, points in of.items():
-                at = [names.index(format_number(point.x)) for point in points]
-                _draw_series(ax, name, points, styles[name], None if scan.is_numeric else at)
-            for level in scan.levels:
-                ax.axhline(level, color=GREY, lw=0.6, zorder=0)
-            ax.set_xlabel(scan.axis_label)
-            if not scan.is_numeric:
-                ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-            elif scan.log[0]:
-                ax.set_xscale("log")
-                set_plain_step_ticks(ax)
-            if scan.log[1]:
-                style_log_error_axis(ax)
-        label_first_of_rows(axes, scan.label)
-        if any(series):
-            add_legend(figure, axes)
-        if scan.remark:
-            add_figure_caption(figure, scan.remark)
+    figure, axes = new_panels(list(panels))
+    figure.coverage = scan.coverage
+    for ax, of in zip(axes, panels.values(), strict=True):
+        for name, points in of.items():
+            at = [
+                point.x if scan.is_numeric else names.index(format_number(point.x))
+                for point in points
+            ]
+            style = styles[name] if scan.is_numeric else styles[name] | {"ls": "none"}
+            _draw_series(ax, name, points, style, at)
+        for level in scan.levels:
+            ax.axhline(level, color=GREY, lw=0.6, zorder=0)
+        ax.set_xlabel(scan.axis_label)
+        if not scan.is_numeric:
+            ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        elif scan.log[0]:
+            ax.set_xscale("log")
+            set_plain_step_ticks(ax)
+        if scan.log[1]:
+            style_log_error_axis(ax)
+    figure.label_rows(axes, scan.label)
+    if any(series):
+        figure.add_legend(axes)
+    if scan.remark:
+        figure.add_caption(scan.remark)
     return figure
 
 
 def _draw_series(
-    ax: Axes,
-    series: str,
-    points: Sequence[Point],
-    style: CurveStyle,
-    places: Sequence[int] | None,
+    ax: Axes, series: str, points: Sequence[Point], style: CurveStyle, at: Sequence[float]
 ) -> None:
-    """Draw marks with bars: joined along numbers, and at their places along labels."""
-    x = [point.x for point in points]
-    at = x if places is None else places
+    """Draw marks with bars at places along the axis; open marks are bounds."""
     y, low, high = (np.array([getattr(p, side) for p in points]) for side in ("y", "low", "high"))
     ax.vlines(at, low, high, color=style["color"], lw=0.8, alpha=0.5)
-    joined = style if places is None else style | {"ls": "none"}
-    ax.plot(at, y, label=series or None, **joined)
+    ax.plot(at, y, label=series or None, **style)
     bounds = np.array([not point.filled for point in points])
     open_mark = {"ls": "none", "mfc": "white", "mec": style["color"]}
     ax.plot(np.array(at)[bounds], y[bounds], **(style | open_mark))
     kinds = np.where(bounds, "open", "filled")
-    note_numbers(ax, series, kinds, x, y, low=low, high=high)
+    note_numbers(ax, series, kinds, [point.x for point in points], y, low=low, high=high)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.lines import Line2D
 
 from integrators.errors import InputError
 from sweep.analysis.runs.selection import (
-    axis_values_in_words,
     distinct_values_and_codes,
-    groups_of_runs,
     run_table_without_repeats,
-    scanned_axes,
     take_runs,
 )
 from sweep.plots.projection import (
@@ -30,18 +26,16 @@ from sweep.plots.projection import (
     draw_sphere_outline,
     marker_size_of_points,
 )
-from sweep.plots.selection import runs_to_draw
+from sweep.plots.selection import curves_to_draw
 from sweep.plots.style import (
-    LINE,
     MORE_COLOURS,
     MOST_PANELS,
     STYLE,
     Coverage,
     Drawing,
-    add_figure_caption,
     axis_label_with_units,
+    current_page,
     figure_width,
-    is_compact_figure,
     new_figure,
     note_numbers,
     units_with_superscripts,
@@ -54,14 +48,14 @@ if TYPE_CHECKING:
 
     from sweep.plots.style import CurveStyle
 
-MOST_BODIES = 4  # whose paths are drawn; of more bodies, the states at some times
+MOST_BODIES = 4  # maximum number of bodies whose paths are drawn; else states at some times
 MOST_STARTS = 200
-MOST_POINTS = 300_000  # in a panel
-DENSE = 0.2  # chord that 19 in 20 of those between samples do not exceed where lines join them
-NEIGHBOURS = 0.4  # largest chord between neighbours of a chain
-TIMES = 6  # at which many bodies are drawn
+MOST_POINTS = 300_000  # maximum number of points in a panel
+DENSE = 0.2  # samples are joined by lines if 95 % of the chords between them are at most this long
+NEIGHBOURS = 0.4  # largest chord between neighbours in a chain
+TIMES = 6  # number of times at which many bodies are drawn
 TITLE_PAD = 9.0  # points between a disc, with the names of its axes, and its title
-UNIT = 1e-3  # deviation of a length from 1 that is not seen in a picture
+UNIT = 1e-3  # largest deviation of a length from 1 that is invisible in a picture
 DIRECTION = re.compile(r"[qw](\d+)$")  # rows of the state: q of a body, w of a spin
 WORDS = {"q": "body", "w": "spin"}
 MANY = {"body": "bodies", "spin": "spins"}
@@ -77,37 +71,37 @@ class Panel:
     times : ndarray, shape (times,)
     directions : ndarray, shape (starts, times, bodies, 3)
         Unit vectors; NaN where a run has no state.
-    starts : ndarray of int, shape (starts,)
-        The position of each start in the study.
-    runs : ndarray of int, shape (starts,)
-        The position of each run in the run table.
     unit : bool
         Whether the states themselves have unit length.
+    starts : ndarray of int, shape (starts,)
+        Position of each start in the study.
+    runs : ndarray of int, shape (starts,)
+        Position of each run in the run table.
     """
 
     title: str
     times: NDArray[np.float64]
     directions: NDArray[np.float64]
+    unit: bool
     starts: NDArray[np.integer]
     runs: NDArray[np.integer]
-    unit: bool
 
     @property
     def starts_with_directions(self) -> int:
-        """How many starts have a direction at any time."""
+        """Number of starts with a direction at any time."""
         return int(np.isfinite(self.directions[..., 0]).any(axis=(1, 2)).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Panels of a picture, and what they have in common.
+    """Panels of a picture, and the data that they share.
 
     Parameters
     ----------
     panels : list of Panel
     coverage : Coverage
     common : list of str
-        Words of the caption that hold for all panels.
+        Parts of the caption that apply to all panels.
     time : xarray.DataArray
         Sample times, with units.
     starts, bodies : list of str
@@ -126,11 +120,11 @@ class Picture:
 
     @property
     def colours_are_bodies(self) -> bool:
-        """Whether colours distinguish bodies; otherwise they distinguish starts."""
+        """Whether colours distinguish bodies rather than starts."""
         return all(len(panel.starts) == 1 for panel in self.panels)
 
     def path_colours(self, panel: Panel) -> NDArray[np.intp]:
-        """The colour of each path of a panel, as a position in `MORE_COLOURS`.
+        """The colour of each path of a panel, as an index of `MORE_COLOURS`.
 
         Returns
         -------
@@ -140,23 +134,19 @@ class Picture:
         place = np.arange(shape[1]) if self.colours_are_bodies else panel.starts[:, None]
         return np.broadcast_to(place % len(MORE_COLOURS), shape)
 
-    def add_colour_legend(self, figure: Drawing, labels: Sequence[str]) -> None:
-        """Add a legend of colours, where there is a colour for each label."""
-        if 1 < len(labels) <= len(MORE_COLOURS):
-            handles = [Line2D([], [], color=color, lw=2.0) for color in MORE_COLOURS[: len(labels)]]
-            place: dict[str, Any] = {"loc": "outside right center"}
-            if is_compact_figure():
-                columns = 2 if max(map(len, labels)) < 24 else 1
-                figure.set_figheight(figure.get_figheight() + LINE * (-(-len(labels) // columns)))
-                place = {"loc": "outside lower left", "ncols": columns}
-            figure.legend(handles, labels, frameon=False, **place)
-
-    def add_sphere_caption(self, figure: Drawing, *more: str) -> None:
-        """Add the common words, and more, to the caption of a figure."""
+    def finish(self, figure: Drawing, axes: Sequence[Axes], starts: bool, *words: str) -> Drawing:
+        """Add the caption, and a legend if each start or each body has its own colour."""
         figure.coverage = self.coverage
-        add_figure_caption(figure, ", ".join([*self.common, *more]))
+        figure.add_caption(", ".join([*self.common, *words]))
+        labels = self.starts if starts else self.bodies
+        if 1 < len(labels) <= len(MORE_COLOURS):
+            for label, colour in zip(labels, MORE_COLOURS, strict=False):
+                axes[0].plot([], [], color=colour, lw=2.0, label=label)
+            figure.add_legend(axes[:1])
+        return figure
 
 
+@rc_context(STYLE)
 def sphere(
     dataset: xr.Dataset | xr.DataTree,
     step_size: float | None = None,
@@ -165,21 +155,22 @@ def sphere(
 ) -> Drawing:
     """Draw the states of an experiment on the unit sphere, seen from both sides.
 
-    Of up to four bodies it draws paths: lines where samples are close, points where they are not,
-    as in a Poincaré section. Of more it draws the bodies at six times, joined where neighbours are
-    close. Colours distinguish starts, or bodies where there is only one start. Directions are q of
-    a mechanical system and w of a spin system, divided by their lengths.
+    For up to four bodies, the picture shows their paths: as lines if samples are close to each
+    other, and otherwise as points, as in a Poincaré section. For more bodies, it shows them at six
+    times, joined by lines if neighbours are close. Colours distinguish starts, or bodies if there
+    is only one start. The directions are q of a mechanical system and w of a spin system,
+    normalized.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment that records ``state``, or a selection of its runs.
     step_size : float, optional
-        As in `energy_over_time`.
+        See `energy_over_time`.
     bodies : sequence of int, optional
         Bodies whose paths are drawn, counted from 0.
     view : array_like, shape (3,), optional
-        The direction to look from.
+        The direction from the sphere to the viewer.
 
     Returns
     -------
@@ -188,23 +179,21 @@ def sphere(
     Raises
     ------
     InputError
-        When no state is recorded or it has no directions, there is no such body, or the selection
-        would fill more than six panels.
+        If no state is recorded, the state has no directions, a body does not exist, or the
+        selection needs more than six panels.
     """
     seen_from = View.along_direction(view)
     table: xr.Dataset = run_table_without_repeats(dataset)
     rows, names = direction_rows_of_bodies(table, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
     picture = prepare_sphere_picture(table, rows, names, step_size, TIMES if many else None)
-    with rc_context(STYLE):
-        draw = _draw_sphere_snapshots if many else _draw_path_panels
-        return draw(picture, seen_from)
+    return (_draw_sphere_snapshots if many else _draw_path_panels)(picture, seen_from)
 
 
 def direction_rows_of_bodies(
     dataset: xr.Dataset, bodies: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """The rows of the state that are directions of bodies, and the labels of these bodies.
+    """Rows of the state with the directions of bodies, and labels of these bodies.
 
     Parameters
     ----------
@@ -213,10 +202,15 @@ def direction_rows_of_bodies(
     bodies : sequence of int or None
         Bodies, counted from 0; None for all.
 
+    Returns
+    -------
+    rows : list of int
+    names : list of str
+
     Raises
     ------
     InputError
-        When no state is recorded, it has no directions, or there is no such body.
+        If no state is recorded, the state has no directions, or a body does not exist.
     """
     if "state" not in dataset:
         raise InputError(
@@ -243,7 +237,7 @@ def direction_rows_of_bodies(
 
 
 def _direction_row_by_body(dataset: xr.Dataset) -> dict[int, int]:
-    """The row of the state that is the direction of each body, by the number of the body."""
+    """By number of the body, the row of the state with its direction."""
     rows = enumerate(map(str, dataset["row"].values))
     return {int(found[1]): row for row, label in rows if (found := DIRECTION.match(label))}
 
@@ -255,7 +249,7 @@ def prepare_sphere_picture(
     step_size: float | None,
     count: int | None,
 ) -> Picture:
-    """Read the directions of a `Panel` for each integrator and combination of scanned values.
+    """Read a `Panel` for each integrator and combination of scanned values.
 
     Parameters
     ----------
@@ -266,54 +260,51 @@ def prepare_sphere_picture(
     names : list of str
         Labels of their bodies.
     step_size : float or None
-        As of `runs_to_draw`.
+        See `curves_to_draw`.
     count : int or None
-        Read so many of the samples, from the first to the last; None for as many as can be drawn.
+        Number of samples to read, evenly chosen; None for as many as can be drawn.
+
+    Returns
+    -------
+    Picture
 
     Raises
     ------
     InputError
-        For more than six panels.
+        If there are more than six panels.
     """
-    runs, words = runs_to_draw(dataset, step_size)
-    drawn = dataset[["state"]].isel(run=runs)
-    starts, place = distinct_values_and_codes(drawn["initial_condition"].values)
-    cells = list(groups_of_runs(drawn, [*scanned_axes(drawn), "integrator"]))
-    if len(cells) > MOST_PANELS:
+    curves = curves_to_draw(dataset, step_size)
+    if len(curves) > MOST_PANELS:
         raise InputError(
-            f"{len(cells)} combinations of integrators and scanned values are selected, and a "
+            f"{len(curves)} combinations of integrators and scanned values are selected, and a "
             f"figure holds {MOST_PANELS}: select some, e.g. those with "
-            f"{axis_values_in_words(cells[0][0])}."
+            f"{', '.join(filter(None, [curves[0].values, curves[0].integrator]))}."
         )
-    panels, methods = [], []
-    for key, members in cells:
-        integrator = key.pop("integrator")
-        methods.append(f"{integrator}, {words[axis_values_in_words(key), integrator]}")
-        shown = members[_evenly_spaced_places(len(members), min(len(members), MOST_STARTS))]
-        times, directions, unit = _read_directions(drawn, shown, rows, count)
-        title = axis_values_in_words(key)
-        panels.append(Panel(title, times, directions, place[shown], runs[shown], unit))
-    common = []
-    if len(set(methods)) == 1:
-        common.append(methods[0])
-    else:
-        panels = [
-            replace(panel, title=", ".join(filter(None, [panel.title, method])))
-            for panel, method in zip(panels, methods, strict=True)
-        ]
+    drawn = np.concatenate([curve.runs for curve in curves])
+    labels = dataset["initial_condition"].values
+    starts = list(distinct_values_and_codes(labels[np.sort(drawn)])[0])
+    methods = [f"{curve.integrator}, {curve.step}" for curve in curves]
+    common = [methods[0]] if len(set(methods)) == 1 else []
+    panels = []
+    for curve, method in zip(curves, methods, strict=True):
+        some = _evenly_spaced_places(len(curve.runs), min(len(curve.runs), MOST_STARTS))
+        runs = curve.runs[some]
+        title = ", ".join(filter(None, [curve.values, "" if common else method]))
+        place = np.array([starts.index(label) for label in labels[runs]])
+        panels.append(Panel(title, *_read_directions(dataset, runs, rows, count), place, runs))
     coverage = Coverage.of_run_table(dataset, [panel.starts_with_directions for panel in panels])
     if coverage.of > 1:
         common.append(coverage.starts_in_words)
     if not all(panel.unit for panel in panels):
         common.append("directions only")
     several = len(_direction_row_by_body(dataset)) > 1
-    return Picture(panels, coverage, common, dataset["time"], list(starts), names, several)
+    return Picture(panels, coverage, common, dataset["time"], starts, names, several)
 
 
 def _read_directions(
     dataset: xr.Dataset, runs: NDArray[np.integer], rows: Sequence[int], count: int | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
-    """Read the states of some runs, and divide them by their lengths.
+    """Read the states of some runs, and normalize them.
 
     Parameters
     ----------
@@ -321,7 +312,7 @@ def _read_directions(
     runs : ndarray of int, shape (starts,)
     rows : sequence of int
     count : int or None
-        As of `prepare_sphere_picture`.
+        See `prepare_sphere_picture`.
 
     Returns
     -------
@@ -337,14 +328,14 @@ def _read_directions(
         times = _evenly_spaced_places(samples, min(samples, count))
     state = take_runs(dataset, runs)["state"].isel(time=times, row=rows).values
     length = np.linalg.norm(state, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # 0 has no direction
+    with np.errstate(invalid="ignore"):  # the zero vector has no direction
         directions = state / length
     unit = not np.any(np.abs(length - 1.0) > UNIT)
     return dataset["time"].values[times], directions, unit
 
 
 def _evenly_spaced_places(size: int, count: int) -> NDArray[np.intp]:
-    """`count` positions in a sequence of length `size`, from the first to the last."""
+    """`count` evenly spaced positions in a sequence of length `size`, with both ends."""
     return np.linspace(0, size - 1, count).round().astype(np.intp)
 
 
@@ -353,10 +344,11 @@ def _evenly_spaced_places(size: int, count: int) -> NDArray[np.intp]:
 
 def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
-    columns = 1 if len(panels) <= 2 or is_compact_figure() else 2
+    columns = 1 if len(panels) <= 2 or current_page().narrow else 2
     rows = -(-len(panels) // columns)
     width = figure_width(0.4 + 6.6 * columns)
-    figure = new_figure(width, 0.3 + 0.52 * width / columns * rows)
+    figure = new_figure(width, 0.1 + 0.52 * width / columns * rows)
+    figure.columns = 2 * columns
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
     lines = all(is_dense_enough_for_lines(panel.directions) for panel in panels)
     for panel, pair in zip(panels, axes, strict=False):
@@ -372,15 +364,12 @@ def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     samples = max(len(panel.times) for panel in panels)
     last = max(panel.times[-1] for panel in panels)
     until = axis_label_with_units(picture.time, f"t = {last:g}", "{} {}")
-    picture.add_sphere_caption(figure, *bodies, f"{samples} samples until {until}")
-    picture.add_colour_legend(
-        figure, picture.bodies if picture.colours_are_bodies else picture.starts
-    )
-    return figure
+    said = *bodies, f"{samples} samples until {until}"
+    return picture.finish(figure, axes[0], not picture.colours_are_bodies, *said)
 
 
 def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> None:
-    """Keep the numbers of a panel: all its directions, on either side of the sphere."""
+    """Add all directions of a panel, on both sides of the sphere, to the numbers of the picture."""
     units = units_with_superscripts(picture.time.attrs.get("units", "1"))
     of_time = {"x_quantity": "time t", "x_unit": units}
     for start, paths in zip(panel.starts, panel.directions, strict=True):
@@ -391,7 +380,7 @@ def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> Non
 
 
 def is_dense_enough_for_lines(directions: NDArray[np.float64]) -> bool:
-    """Whether consecutive samples are so close that a line may join them.
+    """Whether consecutive samples are close enough to be joined by lines.
 
     Parameters
     ----------
@@ -418,13 +407,13 @@ def draw_sphere_panel(
     view : View
     panel : Panel
     colours : ndarray of int, shape (starts, bodies)
-        Positions in `cmap`.
+        Indices of `cmap`.
     lines : bool
         Whether to join samples by lines.
     cmap : sequence of colours, optional
     """
     paths = panel.directions.swapaxes(1, 2)  # (starts, bodies, times, 3)
-    count = np.isfinite(paths[..., 0]).sum() / 2  # a half on each side
+    count = np.isfinite(paths[..., 0]).sum() / 2  # about one half on each side
     many = bool(count > MOST_VECTOR_POINTS)
     for i in np.unique(colours):
         own = paths[colours == i]
@@ -441,33 +430,30 @@ def draw_sphere_panel(
 def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
     panels = picture.panels
     count = len(panels[0].times)
-    across = min(3, count) if is_compact_figure() else count
-    down = -(-count // across)  # rows of discs of a panel
+    across = min(3, count) if current_page().narrow else count
+    down = -(-count // across)  # rows of discs in a panel
     width = figure_width(0.4 + 2.0 * across)
-    high = 0.3 + (width - 0.2) / across
-    figure = new_figure(width, 0.3 + high * down * len(panels))
+    figure = new_figure(width, (0.3 + (width - 0.2) / across) * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
     for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
-        for k, ax in enumerate(axes):
-            if k >= count:
-                ax.remove()
-                continue
+        for k, ax in enumerate(axes[:count]):
             draw_bodies_on_disc(ax, view, panel, k)
             now = axis_label_with_units(picture.time, f"t = {panel.times[k]:g}", "{} {}")
             ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
                 ax.set_ylim(-1.05, RIM)  # no axis points down
+        for ax in axes[count:]:
+            ax.remove()
         _note_directions(axes[0], picture, panel, "body")
         if panel.title:
             axes[0].text(-1.4, 0.0, panel.title, rotation=90, va="center", ha="right")
     many = MANY[picture.bodies[0].split()[0]]
-    picture.add_sphere_caption(figure, f"{len(picture.bodies)} {many}, far side pale")
-    picture.add_colour_legend(figure, picture.starts)
-    return figure
+    said = f"{len(picture.bodies)} {many}, far side pale"
+    return picture.finish(figure, grid[0], True, said)
 
 
 def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None:
-    """Draw the bodies of a panel at a sample on one disc, those on the far side pale."""
+    """Draw the bodies of a panel at a sample on one disc; bodies on the far side are pale."""
     draw_sphere_outline(ax, view)
     for start, place in enumerate(panel.starts):
         first, now = panel.directions[start, 0], panel.directions[start, sample]
@@ -483,14 +469,18 @@ def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None
 
 
 def body_chain_to_draw(directions: NDArray[np.float64]) -> str:
-    """Whether bodies form a chain of close neighbours: ``"closed"``, ``"open"``, or ``""``.
+    """Whether bodies form a chain of close neighbours, and whether the chain is closed.
 
-    A chain is closed if its last body is as close to the first as the others are to the next, and
-    it goes all the way around something.
+    A chain is closed if its last body is as close to the first one as other neighbours are, and if
+    the chain winds around a direction.
 
     Parameters
     ----------
     directions : ndarray, shape (bodies, 3)
+
+    Returns
+    -------
+    {"closed", "open", ""}
     """
     chords = np.linalg.norm(directions - np.roll(directions, -1, axis=0), axis=-1)
     if not np.all(chords[:-1] <= NEIGHBOURS):

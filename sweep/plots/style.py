@@ -1,13 +1,16 @@
-"""What all pictures share: colours, fonts, panels, axes, legends, numbers, and files."""
+"""Shared parts of all pictures: pages, colours, fonts, panels, axes, legends, numbers and files."""
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import io
 import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -17,35 +20,44 @@ import pandas as pd
 from matplotlib import rc_context, rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.gridspec import GridSpec, SubplotSpec
+from matplotlib.font_manager import get_font_names
 from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_known
 from sweep.analysis.runs.selection import distinct_values_and_codes
 from sweep.plots.families import panel_families_of_integrators
-from sweep.plots.page_setup import NARROW, current_page
-from sweep.text import escape_controls_in_lines
+from sweep.text import escape_control_characters, escape_controls_in_lines
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
     from matplotlib.typing import RcKeyType
     from numpy.typing import ArrayLike
 
-# Keyword arguments of matplotlib that a curve is drawn with.
+NARROW = 4.0  # inches: in a window of 400 px, text of 8 points is then 10 px high
+WIDE = 5.0  # inches: from this width on, the legend is beside the panels
+LEAST, MOST = 2.0, 40.0  # inches: the narrowest legible figure, and the widest page
+INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}  # points of TeX
+GENERIC = ("serif", "sans-serif", "monospace")
+# Fonts for characters that other fonts lack.
+FALLBACK = {"serif": "DejaVu Serif", "monospace": "DejaVu Sans Mono"}
+# Keyword arguments of matplotlib for drawing a curve.
 CurveStyle = dict[str, Any]
 
-# Okabe and Ito's colours, told apart by colour-blind readers; without yellow, too pale for a line.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; without yellow, which is too
+# pale for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-# Two more for what has no markers, as different from the others to colour-blind readers.
+# Two more colours for curves without markers, equally distinguishable.
 MORE_COLOURS = (*COLOURS, "#7F3C00", "#332288")
 MARKERS = "osD^vPX<>*hp"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 GREY = "0.55"
-# First columns of the numbers behind a picture.
+# First columns of the numbers of a picture.
 NUMBERS = (
     "panel", "series", "mark", "x_quantity", "x_unit", "x", "y_quantity", "y_unit", "y", "low",
     "high",
@@ -56,34 +68,127 @@ STYLE: dict[RcKeyType, Any] = {
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
     "axes.titlesize": 9.0,
-    "pdf.fonttype": 42,  # text stays text
+    "pdf.fonttype": 42,  # text remains text
     "svg.fonttype": "none",
-    "text.parse_math": False,  # labels are the study's, dollars too
+    "text.parse_math": False,  # labels come from the study, and may contain dollar signs
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-OPEN = "open: does not count"  # what an open mark means in every picture
-MOST_PANELS = 6  # of spheres, or of different errors
-PANEL = 2.6  # inches: the least width of a legible panel
-MOST_OF_A_KIND = 12  # panels that share an axis
-LINE = 0.18  # inches: height of a line of a legend
-BELOW = 0.42  # inches that ticks and label of an axis take
-SMALLEST = 6.0  # points: the least size of type in print
-MOST_SVG_BYTES = 500_000  # of a figure in a notebook
-CHARACTER = 0.55 / 72  # width of a character by its size in points, in inches
+OPEN = "open: does not count"  # the meaning of an open mark in every picture
+MOST_PANELS = 6  # maximum number of panels with spheres, or with different errors
+PANEL = 2.6  # inches: smallest width of a legible panel
+BESIDE = 3.0  # inches: smallest width of a panel beside a legend; else the legend is below
+MOST_OF_A_KIND = 12  # maximum number of panels that share an axis
+MOST_ACROSS = 3  # maximum number of panels side by side
+LINE = 0.65  # inches: a line in a legend, and the gap after its name
+MARGIN = 1.0  # inches: the margin on the left of a panel
+BELOW = 0.42  # inches: height of the ticks and the label of an axis
+MOST_SVG_BYTES = 500_000  # maximum size of an SVG figure in a notebook
+HEADING: dict[str, Any] = {
+    "x": 0.01, "ha": "left", "fontsize": 9, "color": "0.3", "linespacing": 1.4, "wrap": True,
+}  # fmt: skip
+LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "alignment": "left"}
 
 
-def is_compact_figure() -> bool:
-    """Whether figures are drawn for a narrow column: panels and legend below one another."""
-    return current_page().narrow
+@dataclass(frozen=True)
+class Page:
+    """Page that figures are drawn for.
+
+    Attributes
+    ----------
+    width : float or None
+        Width of every figure in inches; None if each kind of picture has its own.
+    heading : bool
+        Whether figures have a heading.
+    """
+
+    width: float | None = None
+    heading: bool = True
+
+    @property
+    def narrow(self) -> bool:
+        """Whether panels and legend are arranged below one another."""
+        return self.width is not None and self.width < WIDE
+
+
+_USUAL = Page()
+_page = contextvars.ContextVar("page", default=_USUAL)
+
+
+@contextlib.contextmanager
+def page(
+    width: str | float | None = None, font: str | None = None, heading: bool = True
+) -> Iterator[None]:
+    """Context manager for drawing figures for a page of a paper.
+
+    Parameters
+    ----------
+    width : str or float, optional
+        Width of every figure: ``"3.4in"``, ``"86mm"``, ``"8.6cm"``, ``"246pt"``, or inches.
+    font : str, optional
+        A font family: ``"serif"``, ``"sans-serif"``, ``"monospace"``, or the name of an installed
+        font.
+    heading : bool, optional
+        Whether figures have a heading. ``figure.caption`` has its text in any case.
+
+    Raises
+    ------
+    InputError
+        If the width is invalid, too small or too large, or the font is not installed.
+
+    Examples
+    --------
+    >>> with page("3.4in", "serif", heading=False):                  # doctest: +SKIP
+    ...     save(picture("order", tree["pendulum"]), "order.pdf")
+    """
+    style: dict[RcKeyType, Any] = {} if font is None else {"font.family": _font_families(font)}
+    around = current_page()
+    inches = around.width if width is None else width_in_inches(width)
+    token = _page.set(Page(inches, heading and around.heading))
+    try:
+        with rc_context(style):
+            yield
+    finally:
+        _page.reset(token)
+
+
+def compact() -> AbstractContextManager[None]:
+    """A `page` with a narrow column, where panels and legend are below one another."""
+    return page(NARROW)
+
+
+def current_page() -> Page:
+    """The `Page` that figures are currently drawn for."""
+    return _page.get()
+
+
+def width_in_inches(width: str | float) -> float:
+    """Convert a width in inches, or as text with a unit, to inches; `InputError` if invalid."""
+    found = re.fullmatch(rf"(\d+\.?\d*|\.\d+) ?({'|'.join(INCHES)})", str(width).strip())
+    inches = float(found[1]) * INCHES[found[2]] if found else width
+    if isinstance(inches, str) or not LEAST <= inches <= MOST:
+        raise InputError(
+            f"width {width!r}; expected a length from {LEAST:g}in to {MOST:g}in with its unit, "
+            "as 3.4in, 86mm, 8.6cm or 246pt",
+            key="width",
+        )
+    return float(inches)
+
+
+def _font_families(font: str) -> list[str]:
+    """A font family with fallbacks for missing characters; `InputError` if not installed."""
+    known = [*GENERIC, *sorted(get_font_names())]
+    font = {name.lower(): name for name in known}.get(font.lower(), font)
+    check_known("font", font, known, key="font")
+    return [font, FALLBACK.get(font, "DejaVu Sans")]
 
 
 def figure_width(usual: float) -> float:
-    """Width of a figure in inches: that of the page, or `usual` where the page has none."""
-    return current_page().width or (NARROW if is_compact_figure() else usual)
+    """Width of a figure in inches: that of the page, or `usual` if the page has none."""
+    return current_page().width or usual
 
 
 def curve_styles_of_integrators(dataset: xr.Dataset) -> dict[str, CurveStyle]:
-    """Colour, marker and line of each integrator by its label, the same in every picture."""
+    """Colour, marker and line of each integrator by label, the same in every picture."""
     members: dict[str, list[str]] = {}
     for label, family in panel_families_of_integrators(dataset).items():
         members.setdefault(family, []).append(label)
@@ -91,9 +196,9 @@ def curve_styles_of_integrators(dataset: xr.Dataset) -> dict[str, CurveStyle]:
 
 
 def curve_styles(labels: Sequence[str]) -> dict[str, CurveStyle]:
-    """Colour, marker and line of each curve by its label.
+    """Colour, marker and line of each curve by label.
 
-    Later curves are finer, so that where curves coincide the lower one still shows.
+    Later curves are thinner, so that the one beneath remains visible where curves coincide.
     """
     return {
         label: {
@@ -110,16 +215,16 @@ def curve_styles(labels: Sequence[str]) -> dict[str, CurveStyle]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of the initial conditions a picture draws, and errors of which times.
+    """The number of initial conditions in a picture, and the times at which errors are taken.
 
     Parameters
     ----------
     counts : tuple of int
-        Initial conditions that each curve, or each point of it, is drawn from.
+        Number of initial conditions of each curve, or of each of its points.
     of : int
-        Initial conditions of all runs.
+        Number of initial conditions of all runs.
     times : tuple of float
-        The times of errors that are drawn at one time.
+        Times at which errors are taken, if the picture is not over time.
     against_reference : bool
         Whether these are errors against a reference.
     """
@@ -137,13 +242,13 @@ class Coverage:
         times: tuple[float, ...] = (),
         against_reference: bool = False,
     ) -> Coverage:
-        """Coverage of a run table, whose initial conditions it counts."""
+        """Coverage of a picture of a run table; `of` is counted from the table."""
         starts, _ = distinct_values_and_codes(dataset["initial_condition"].values)
         return cls(tuple(counts), len(starts), times, against_reference)
 
     @property
     def starts_in_words(self) -> str:
-        """How many starts are drawn, in words: ``8 starts``, ``5 – 7 of 8 starts``."""
+        """The number of starts in words: ``8 starts``, ``5 – 7 of 8 starts``."""
         low, high = min(self.counts), max(self.counts)
         if self.of == 1:
             return "one start"
@@ -151,12 +256,16 @@ class Coverage:
         return f"{drawn} starts" if low == self.of else f"{drawn} of {self.of:,} starts"
 
     def error_times_in_words(self, time: xr.DataArray) -> str:
-        """The times of errors in words, empty where that is the end of the runs.
+        """The times of errors in words; empty if errors are taken at the end of the runs.
 
         Parameters
         ----------
         time : xarray.DataArray
             Sample times of the runs.
+
+        Returns
+        -------
+        str
         """
         times = sorted({float(one) for one in self.times})
         if not times or times == [float(time.values[-1])]:
@@ -169,25 +278,28 @@ class Coverage:
 
 
 def times_in_words(times: Collection[float]) -> str:
-    """One time, or the first and the last: ``2``, ``1.5 – 2``."""
+    """A single time, or the first and the last: ``2``, ``1.5 – 2``."""
     low, high = min(times), max(times)
     return f"{low:g}" if low == high else f"{low:g} – {high:g}"
 
 
 class Drawing(Figure):
-    """A figure that belongs to no window.
+    """A figure that does not belong to a window.
 
     Attributes
     ----------
     coverage : Coverage or None
-        How many initial conditions are drawn, for its heading.
+        Number of initial conditions and times of errors, for the heading.
     caption : list of str
-        What it shows, in lines, which stand above it unless its page has no heading.
+        Lines that describe the figure. They are its heading, if its page has headings.
     numbers : list of (matplotlib.axes.Axes, dict)
-        The numbers that are drawn, see `note_numbers`.
+        The numbers that are drawn; see `note_numbers`.
+    columns : int
+        Number of panels side by side.
     """
 
     coverage: Coverage | None = None
+    columns: int = 1
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -196,9 +308,62 @@ class Drawing(Figure):
         self._style: dict[RcKeyType, Any] = STYLE | {"font.family": rcParams["font.family"]}
 
     def savefig(self, *args: Any, **options: Any) -> None:
-        """As `matplotlib.figure.Figure.savefig`, with the fonts that it was drawn with."""
+        """Save as `matplotlib.figure.Figure.savefig` does, with the fonts of the page."""
         with rc_context(self._style):
             super().savefig(*args, **options)
+
+    def add_caption(self, text: str) -> None:
+        """Add a line to the caption, and to the heading if the page has headings."""
+        self.caption.append(text.replace("\N{NO-BREAK SPACE}", " "))
+        if current_page().heading:
+            write_heading(self, f"{self.get_suptitle()}\n{text}".strip())
+
+    def label_rows(self, axes: Sequence[Axes], text: str) -> None:
+        """Label the shared vertical axis at the first panel with axes in each row."""
+        for first in range(0, len(axes), self.columns):
+            row = axes[first : first + self.columns]
+            next((ax for ax in row if ax.axison), row[0]).set_ylabel(text)
+
+    def add_legend(self, axes: Sequence[Axes], title: str | None = None) -> None:
+        """Add a legend of all curves, beside the panels or, if these get too narrow, below them.
+
+        If panels have no curve in common, each gets its own legend below it.
+        """
+        of = [
+            {escape_control_characters(label): handle for handle, label in zip(*own, strict=True)}
+            for own in (ax.get_legend_handles_labels() for ax in axes)
+        ]
+        entries: dict[str, Artist] = {}
+        for own in of:
+            entries |= own | entries
+        if len(axes) > 1 and len(entries) == sum(map(len, of)):
+            self._add_legends_below_panels(axes, of, title)
+            return
+        width, height = self.get_size_inches()
+        place: dict[str, Any] = {"loc": "outside right center", "title": title}
+        beside = self.legend(entries.values(), entries, **(LEGEND | place))
+        wide, high = size_in_inches(beside)
+        if current_page().narrow or (width - wide) / self.columns < BESIDE:
+            beside.remove()
+            place["loc"] = "outside lower left"
+            below = _legend_in_columns(self, entries, width, **place)
+            self.set_figheight(height + size_in_inches(below)[1])
+        else:
+            self.set_figheight(max(height, high))
+
+    def _add_legends_below_panels(
+        self, axes: Sequence[Axes], of: Sequence[Mapping[str, Artist]], title: str | None
+    ) -> None:
+        width = 0.9 * self.get_figwidth() / self.columns
+        heights = []
+        for ax, own in zip(axes, of, strict=True):
+            under = ax.transAxes + ScaledTranslation(0.0, -BELOW, self.dpi_scale_trans)
+            place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
+            legend = _legend_in_columns(ax, own, width, borderaxespad=0.0, title=title, **place)
+            heights.append(size_in_inches(legend)[1])
+        rows = range(0, len(axes), self.columns)
+        more = sum(max(heights[first : first + self.columns]) for first in rows)
+        self.set_figheight(self.get_figheight() + more)
 
 
 def new_figure(width: float, height: float) -> Drawing:
@@ -208,35 +373,23 @@ def new_figure(width: float, height: float) -> Drawing:
     return figure
 
 
-def label_first_of_rows(axes: Sequence[Axes], text: str) -> None:
-    """Label the vertical axis that panels share at the first panel of each row."""
-    for ax in axes:
-        if ax is axes[0] or _place_in_grid(ax).is_first_col():
-            ax.set_ylabel(text)
-
-
-def _place_in_grid(ax: Axes) -> SubplotSpec:
-    """Where a panel stands in the grid of panels; alone, where it is in none."""
-    return ax.get_subplotspec() or GridSpec(1, 1)[0]
-
-
 def note_numbers(
     ax: Axes, series: str, mark: str | ArrayLike, x: ArrayLike, y: ArrayLike, **more: Any
 ) -> None:
-    """Keep the numbers that are drawn, for `numbers`.
+    """Record the numbers that are drawn, for `numbers`.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        A panel of a `Drawing`; its labels name the quantities `x` and `y` and their units.
+        A panel of a `Drawing`. Its labels give the quantities and units of `x` and `y`.
     series : str
         Name of the curve.
     mark : str or sequence of str
-        How all points are drawn, or each of them: ``"filled"``, ``"open"``, ``"line"``, …
+        How all points, or each of them, are drawn: ``"filled"``, ``"open"``, ``"line"``, …
     x, y : array_like, shape (points,)
     **more
         Further columns: ``low`` and ``high`` are the ends of a bar or band; ``x_quantity``,
-        ``x_unit``, ``y_quantity`` and ``y_unit`` count instead of the labels.
+        ``x_unit``, ``y_quantity`` and ``y_unit`` replace those from the labels.
     """
     block = {"series": series, "mark": mark, "x": np.asarray(x), "y": np.asarray(y)}
     figure = ax.get_figure(root=True)
@@ -245,12 +398,12 @@ def note_numbers(
 
 
 def numbers(figure: Figure) -> pd.DataFrame:
-    """The numbers that a picture draws: each point, and the ends of each bar, line and band.
+    """The numbers in a picture: each point, and the ends of each bar, line and band.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        As `picture` gives it. Of another figure the points of its lines.
+        A result of `picture`. For another figure, the points of its lines are returned.
 
     Returns
     -------
@@ -283,7 +436,7 @@ def save_numbers(figures: Mapping[tuple[str, str], Figure], path: str | Path) ->
     Parameters
     ----------
     figures : dict of (str, str) to matplotlib.figure.Figure
-        By experiment and kind, which become its first columns.
+        By experiment and kind, which become the first columns.
     path : str or Path
 
     Returns
@@ -298,215 +451,133 @@ def save_numbers(figures: Mapping[tuple[str, str], Figure], path: str | Path) ->
 
 
 def _label_of_shared_axis(ax: Axes, axis: str) -> str:
-    """The label of an axis, which may stand at one panel of those that share it."""
+    """The label of an axis, which may be at another one of the panels that share the axis."""
     shared = getattr(ax, f"get_shared_{axis}_axes")().get_siblings(ax)
     labels: list[str] = [getattr(one, f"get_{axis}label")() for one in (ax, *shared)]
     return next(filter(None, labels), "")
 
 
 def _quantity_and_units(label: str) -> tuple[str, str]:
-    """``error [J] at t = 2 s`` as ``error at t = 2 s`` and ``J``."""
+    """Split a label such as ``error [J] at t = 2 s`` into ``error at t = 2 s`` and ``J``."""
     found = re.search(r"\s*\[([^\]]*)\]", label)
     text = label.replace(found[0], "", 1) if found else label
     return " ".join(text.split()), found[1] if found else ""
 
 
 def style_plain_axis(ax: Axes, title: str = "") -> None:
-    """Style a panel: no box, the title on the left, and a pale grid."""
+    """Style a panel, with a title on the left, a pale grid and no box."""
     ax.set_title(title, loc="left")
     ax.grid(visible=True, which="major", lw=0.4, color="0.9")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def new_panelled_figure(titles: Sequence[str], said: str = "") -> tuple[Drawing, list[Axes]]:
-    """A figure with a panel for each title, all with the same axes.
+def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, list[Axes]]:
+    """A figure with a panel for each title.
 
     Parameters
     ----------
     titles : sequence of str
-    said : str, optional
-        What it shows, above the panels.
+    shared : bool, optional
+        Whether all panels have the same axes.
+
+    Returns
+    -------
+    figure : Drawing
+    axes : list of matplotlib.axes.Axes
 
     Raises
     ------
     InputError
-        For more than twelve panels.
+        If there are more than twelve panels.
     """
     if len(titles) > MOST_OF_A_KIND:
         raise InputError(
             f"{len(titles)} combinations of scanned values are selected, and a figure holds "
             f"{MOST_OF_A_KIND}, the first of {titles[0]}: select some, as sweep plot --where does."
         )
-    columns = columns_of_panels(len(titles))
-    rows = -(-len(titles) // columns)
+    page = current_page()
+    across = MOST_ACROSS if page.width is None else max(1, int(page.width / PANEL))
+    rows = -(-len(titles) // across)
+    columns = -(-len(titles) // rows)
     width = figure_width(3.0 + 3.8 * columns**0.8)
-    height = 4.0 * rows**0.9
-    if current_page().width:  # in proportion to a panel
-        height = rows * min(4.0, max(2.0, (0.725 if rows == 1 else 0.6) * width / columns))
-    figure = new_figure(width, height)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    figure = new_figure(width, rows * min(4.0, max(2.0, 0.725 * width / columns)))
+    grid = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False)
     axes = list(grid.flat)
-    for ax, title in zip(axes, titles, strict=False):
-        style_plain_axis(ax, title)
-        ax.tick_params(labelbottom=True)  # each has its label
     for ax in axes[len(titles) :]:
         ax.remove()
-    if len(titles) == 1 and said and not is_compact_figure() and current_page().heading:
-        figure.caption.append(said)
-        axes[0].set_title(said, loc="left", color="0.3")
-    elif said:
-        add_figure_caption(figure, said)
+    for ax, title in zip(axes, titles, strict=False):
+        style_plain_axis(ax)
+        wrap_text(ax.set_title(title, loc="left"), width / columns - MARGIN)
+        ax.tick_params(labelbottom=True)  # every panel has tick labels
+    figure.columns = columns
     return figure, axes[: len(titles)]
 
 
-def columns_of_panels(count: int, most: int = 3) -> int:
-    """How many of `count` panels stand side by side."""
-    width = current_page().width
-    return min(count, most, most if width is None else max(1, int(width / PANEL)))
+def write_heading(figure: Figure, text: str) -> None:
+    """Replace the text above a figure, and adapt the height of the figure."""
+    before = figure.get_suptitle()
+    high = size_in_inches(figure.suptitle(before, **HEADING))[1] if before else 0.0
+    text = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    text = escape_controls_in_lines(text)
+    more = size_in_inches(figure.suptitle(text, **HEADING))[1] - high
+    figure.set_figheight(figure.get_figheight() + more)
 
 
-def new_panel_grid(
-    count: int, columns: int, width: float, height: float
-) -> tuple[Drawing, list[Axes]]:
-    """A figure of panels that have axes of their own.
-
-    Parameters
-    ----------
-    count : int
-        Panels.
-    columns : int
-        Panels side by side; fewer where the page is narrow.
-    width, height : float
-        Width of the figure and height of a row, in inches.
-
-    Returns
-    -------
-    figure : Drawing
-    axes : list of matplotlib.axes.Axes
-    """
-    columns = columns_of_panels(count, columns)
-    rows = -(-count // columns)
-    figure = new_figure(figure_width(width), 0.5 + height * rows)
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for ax in axes[count:]:
-        ax.remove()
-    for ax in axes[:count]:
-        style_plain_axis(ax)
-    return figure, axes[:count]
+def size_in_inches(artist: Artist) -> tuple[float, float]:
+    """Width and height of an artist in inches."""
+    figure, extent = artist.get_figure(root=True), artist.get_window_extent()
+    dpi = figure.dpi if figure else 72.0
+    return extent.width / dpi, extent.height / dpi
 
 
-def wrap_text_to_figure(figure: Figure, text: str, size: float = 9.0) -> str:
-    """Text of a font size in points, in lines that are no wider than a figure."""
-    most = int(figure.get_figwidth() / (size * CHARACTER))
-    whole = text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
-    lines = [line for part in whole.split("\n") for line in textwrap.wrap(part, most)]
-    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+def wrap_text(text: Text, width: float) -> None:
+    """Break a text into lines of at most `width` inches, but not next to a ``=``."""
+    lines = text.get_text().replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}").split("\n")
+    if (wide := size_in_inches(text)[0]) > width:
+        most = max(1, int(max(map(len, lines)) * width / wide))
+        lines = [textwrap.fill(line, most) for line in lines]
+    text.set_text("\n".join(lines).replace("\N{NO-BREAK SPACE}", " "))
 
 
-def add_figure_caption(figure: Figure, text: str) -> None:
-    """Add a line to the caption of a figure, and above it where the page has headings."""
-    if isinstance(figure, Drawing):
-        figure.caption.append(text.replace("\N{NO-BREAK SPACE}", " "))
-    if current_page().heading:
-        write_above_figure(figure, text)
-
-
-def write_above_figure(figure: Figure, text: str) -> None:
-    """Write text above a figure, below the text that stands there already."""
-    lines = [figure.get_suptitle(), wrap_text_to_figure(figure, text)]
-    text = "\n".join(filter(None, lines))
-    figure.suptitle(text, x=0.01, ha="left", fontsize=9, color="0.3", linespacing=1.4)
-
-
-def add_legend(figure: Figure, axes: Sequence[Axes], title: str | None = None) -> None:
-    """Add a legend of all curves beside the panels, or below them where the page is narrow.
-
-    Panels that have no curve in common get a legend each, below them.
-    """
-    of = [_labelled_curves(ax) for ax in axes]
-    entries = {label: handle for own in reversed(of) for label, handle in own.items()}
-    entries = {label: entries[label] for own in of for label in own}
-    options: dict[str, Any] = {
-        "frameon": False,
-        "handlelength": 3.2,
-        "title": title,
-        "alignment": "left",
-    }
-    if len(axes) > 1 and len(entries) == sum(map(len, of)):
-        _add_legends_below_panels(figure, axes, of, options)
-        return
-    labels, lines = list(entries), len(entries) + (title.count("\n") + 1 if title else 0)
-    width, height = figure.get_size_inches()
-    beside = max(map(len, labels), default=0) * 8.0 * CHARACTER + 0.75
-    if is_compact_figure() or (width - beside) / _columns_of_grid(axes) < PANEL:
-        columns = _legend_column_count(labels, width)
-        if columns == 1 and beside > width:
-            options["fontsize"] = size = fitting_size(max(labels, key=len), 8.0, width - 0.75)
-            most = int((width - 0.75) / (size * CHARACTER))
-            labels = ["\n".join(textwrap.wrap(label, most)) for label in labels]
-            lines += sum(label.count("\n") for label in labels)
-        figure.set_figheight(height + LINE * -(-lines // columns))
-        options |= {"loc": "outside lower left", "ncols": columns}
-    else:
-        figure.set_figheight(max(height, LINE * lines))
-        options["loc"] = "outside right center"
-    figure.legend(entries.values(), labels, **options)
-
-
-def _labelled_curves(ax: Axes) -> dict[str, Artist]:
-    """The curves of a panel by their labels in a legend."""
-    handles, labels = ax.get_legend_handles_labels()
-    return dict(zip(labels, handles, strict=True))
-
-
-def _add_legends_below_panels(
-    figure: Figure,
-    axes: Sequence[Axes],
-    of: Sequence[Mapping[str, Artist]],
-    options: dict[str, Any],
-) -> None:
-    """Add a legend below each panel, and height to the figure for them."""
-    width = figure.get_figwidth() / _columns_of_grid(axes)
-    count = {
-        ax: _legend_column_count(list(own), 0.9 * width) for ax, own in zip(axes, of, strict=True)
-    }
-    rows: dict[int, int] = {}
-    for ax, own in zip(axes, of, strict=True):
-        row = _place_in_grid(ax).rowspan.start
-        rows[row] = max(rows.get(row, 0), -(-len(own) // count[ax]) + 1)
-    figure.set_figheight(figure.get_figheight() + LINE * sum(rows.values()))
-    for ax, own in zip(axes, of, strict=True):
-        under = ax.transAxes + ScaledTranslation(0.0, -BELOW, figure.dpi_scale_trans)
-        place = {"loc": "upper left", "bbox_to_anchor": (-0.02, 0.0), "bbox_transform": under}
-        place |= {"borderaxespad": 0.0, "ncols": count[ax]}
-        ax.legend(own.values(), own.keys(), **(options | place))
-
-
-def fitting_size(text: str, size: float, width: float) -> float:
-    """Font size in points, at most `size`, at which a line is no wider than `width` inches."""
-    return max(SMALLEST, min(size, width / (max(1, len(text)) * CHARACTER)))
-
-
-def _columns_of_grid(axes: Sequence[Axes]) -> int:
-    """How many panels stand side by side in the grid of these panels."""
-    return _place_in_grid(axes[0]).get_gridspec().ncols
-
-
-def _legend_column_count(labels: Sequence[str], width: float) -> int:
-    """How many columns of a legend fit in a width in inches."""
-    widest = max(map(len, labels), default=0) * 8.0 * CHARACTER + 0.65
-    return max(1, min(len(labels), int(width / widest)))
+def _legend_in_columns(
+    of: Figure | Axes, entries: Mapping[str, Artist], width: float, **options: Any
+) -> Legend:
+    """Add a legend with as many columns as fit in `width` inches; wrap longer names."""
+    options |= LEGEND
+    legend = of.legend(entries.values(), entries, **options)
+    widest = max(size_in_inches(text)[0] for text in legend.get_texts())
+    if columns := int(width / (widest + LINE)):
+        legend.remove()
+        return of.legend(entries.values(), entries, ncols=min(columns, len(entries)), **options)
+    for text in legend.get_texts():
+        wrap_text(text, width - LINE)
+    return legend
 
 
 def axis_label_with_units(array: xr.DataArray, text: str, form: str = "{} [{}]") -> str:
-    """`text` with the units of `array`, unless these are 1; `form` is of text and units."""
+    """Label an axis with the units of its values.
+
+    Parameters
+    ----------
+    array : xarray.DataArray
+        The values, with an attribute ``units``.
+    text : str
+        Label without units.
+    form : str, optional
+        Format of text and units.
+
+    Returns
+    -------
+    str
+        `text` alone if the units are 1.
+    """
     units = units_with_superscripts(array.attrs.get("units", "1"))
     return form.format(text, units) if units else text
 
 
 def step_size_label(run: xr.Dataset) -> str:
-    """The step size of a run table that has only one: ``h = 0.01 s``."""
+    """Label with the step size of a run table that has only one: ``h = 0.01 s``."""
     return axis_label_with_units(run["step_size"], f"h = {run['step_size'].values[0]:g}", "{} {}")
 
 
@@ -518,51 +589,67 @@ def units_with_superscripts(units: str) -> str:
 def style_log_error_axis(ax: Axes) -> None:
     """Make the vertical axis logarithmic, with labels in plain text.
 
-    Plain text is drawn twice as fast as formulas. Call it after the curves: where these span less
-    than two powers of ten, multiples of them are labelled too.
+    Plain text is drawn twice as fast as formulas. Call this after drawing the curves: if they span
+    less than two powers of ten, multiples of powers are labelled too.
     """
     ax.set_yscale("log", nonpositive="mask")
-    low, high = ax.get_ylim()
-    if high < 100 * low:
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter(lambda value, place: _scientific_tick_label(value))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _scientific_tick_label(value: float) -> str:
-    """A number as one or two digits times a power of ten, without the digit where it is 1."""
-    power = math.floor(math.log10(value) + 1e-9)
-    digits = f"{value / 10.0**power:.2g}"
-    return f"{'' if digits == '1' else f'{digits}·'}10{superscript_number(power)}"
+    set_log_ticks(ax.yaxis, _scientific_tick_label, ((100, (1, 2, 5)),))
 
 
 def set_plain_step_ticks(ax: Axes) -> None:
-    """Put ticks at powers of ten, and over two decades at most at 2 and 5 too, as decimals."""
-    low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 150 * low else (1,)))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    """Label powers of ten as decimals; on an axis of at most two decades, also their 2 and 5."""
+    set_log_ticks(ax.xaxis, "{x:g}", ((150, (1, 2, 5)),))
 
 
 def style_log_time_axis(ax: Axes) -> None:
     """Make the horizontal axis logarithmic, with labels in plain text."""
     ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, place: _scientific_tick_label(value))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    set_log_ticks(ax.xaxis, _scientific_tick_label)
+
+
+def set_log_ticks(
+    axis: Axis,
+    form: str | Callable[[float, float], str],
+    multiples: Iterable[tuple[float, tuple[float, ...]]] = (),
+) -> None:
+    """Put ticks at powers of ten, and on short axes at multiples of these.
+
+    Parameters
+    ----------
+    axis : matplotlib.axis.Axis
+    form : str or callable
+        Format of the labels; see `matplotlib.axis.Axis.set_major_formatter`.
+    multiples : iterable of (float, tuple of float), optional
+        Pairs of the largest ratio of the ends of the axis, and the multiples that are labelled.
+    """
+    low, high = axis.get_view_interval()
+    subs = next((subs for ratio, subs in multiples if high < ratio * low), (1,))
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(form)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _scientific_tick_label(value: float, place: float = 0.0) -> str:
+    """A number as one or two digits times a power of ten; a digit 1 is left out."""
+    power = math.floor(math.log10(value) + 1e-9)
+    digits = f"{value / 10.0**power:.2g}"
+    return f"{'' if digits == '1' else f'{digits}·'}10{superscript_number(power)}"
 
 
 def superscript_number(power: int) -> str:
-    """A whole number as superscript."""
+    """An integer as superscript."""
     return str(power).translate(SUPERSCRIPTS)
 
 
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure in the format that the ending of `path` names.
+def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
+    """Write a figure to a file, in the format given by the ending of `path`.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : str or Path
+    keywords : str, optional
+        Text for the metadata of a .png, .pdf or .svg file.
 
     Returns
     -------
@@ -572,7 +659,7 @@ def save(figure: Figure, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        When the ending is not one that can be written, e.g. .png, .pdf or .svg.
+        If the ending is not one of a known format, such as .png, .pdf or .svg.
     """
     path = Path(path)
     formats = figure.canvas.get_supported_filetypes()
@@ -583,29 +670,30 @@ def save(figure: Figure, path: str | Path) -> Path:
             f"{', '.join('.' + name for name in formats)}.",
             key="output",
         )
-    with rc_context(STYLE):  # for a figure that is no `Drawing`
-        write_figure(figure, path, dpi=200)
+    with rc_context(STYLE):  # for a figure that is not a `Drawing`
+        metadata = {"metadata": {"Keywords": keywords}} if keywords else {}
+        write_figure(figure, path, dpi=200, **metadata)
     return path
 
 
 def write_figure(figure: Figure, file: str | Path | IO[Any], **options: Any) -> None:
-    """Write a figure to a path or file, control characters in its text as escapes.
+    """Write a figure to a path or file; write control characters in its text as escapes.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     file : str, Path or file object
     **options
-        As of `matplotlib.figure.Figure.savefig`.
+        See `matplotlib.figure.Figure.savefig`.
     """
     for artist in figure.findobj(Text):
-        if isinstance(artist, Text):  # with control characters an SVG could not be read
+        if isinstance(artist, Text):  # an SVG with control characters is invalid
             artist.set_text(escape_controls_in_lines(artist.get_text()))
     figure.savefig(file, **options)
 
 
 def show_in_notebooks(figure: Figure) -> Figure:
-    """Let a notebook display a figure at the end of a cell: as PNG, and as SVG where that is small.
+    """Let notebooks display a figure at the end of a cell, as PNG, and as SVG if that is small.
 
     Parameters
     ----------
@@ -615,7 +703,7 @@ def show_in_notebooks(figure: Figure) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        The same.
+        The same figure.
     """
     displayed: Any = figure
     displayed._repr_png_ = functools.partial(_image_of_figure, figure, "png")

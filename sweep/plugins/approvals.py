@@ -11,8 +11,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from integrators.compiler.ownership import make_private, why_shared
 from integrators.errors import InputError
@@ -23,7 +24,7 @@ DIGITS = 64  # of a hash, which each line begins with; the plugin's name follows
 
 
 def approved_plugins_of_store(
-    attributes: loader.Attributes, store: object, trust_plugins: bool = False
+    attributes: Mapping[str, Any], store: object, trust_plugins: bool = False
 ) -> dict[str, loader.Plugin]:
     """The plugins that a store brings, which may run.
 
@@ -93,23 +94,16 @@ def approve_plugins(found: Iterable[loader.Plugin]) -> None:
     """
     try:
         known = approved_plugin_hashes()
-        new = [plugin for plugin in found if plugin.hash not in known]
-        if new:
-            _append_plugin_approvals(
-                "".join(f"{plugin.hash}  {json.dumps(plugin.name)}\n" for plugin in new)
-            )
+        if new := [plugin for plugin in found if plugin.hash not in known]:
+            file = _plugin_approvals_file()
+            if file is None:
+                raise InputError("there is no home directory; set XDG_CONFIG_HOME")
+            make_private(file.parent)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            with open(os.open(file, flags, 0o600), "a", encoding="ascii") as opened:
+                opened.writelines(f"{plugin.hash}  {json.dumps(plugin.name)}\n" for plugin in new)
     except (InputError, OSError) as error:
         print(f"Warning: the approval of plugins is not remembered: {error}", file=sys.stderr)
-
-
-def _append_plugin_approvals(lines: str) -> None:
-    file = _plugin_approvals_file()
-    if file is None:
-        raise InputError("there is no home directory; set XDG_CONFIG_HOME")
-    make_private(file.parent)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    with open(os.open(file, flags, 0o600), "a", encoding="ascii") as opened:
-        opened.write(lines)
 
 
 def _plugin_approvals_file() -> Path | None:

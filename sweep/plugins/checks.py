@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from integrators.compiler.kernels import Kernel
 from integrators.method import STEPS_OF, Integrator
 from integrators.precision import DOUBLE
 from integrators.stepping.python_step import calling_python
-from sweep.plugins.exports import Source
+from sweep.plugins.loader import Source, blame_source
 from sweep.plugins.method_checks import check_method
 from sweep.plugins.system_checks import check_quantity, check_system, points_about
 from systems import System
@@ -23,24 +23,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-class Entry(Protocol):
-    """What is needed of a `sweep.study.IntegratorEntry`."""
-
-    @property
-    def name(self) -> str:
-        """Of the integrator, with its modifiers."""
-
-    @property
-    def label(self) -> str:
-        """By which the store knows it."""
-
-    def integrator(self) -> Integrator:
-        """The integrator."""
-
-
-def try_plugin_system(
-    library: "Library", name: str, system: System, start: NDArray[np.float64]
-) -> None:
+def try_plugin_system(library: "Library", name: str, system: System, start: Array) -> None:
     """Try a plugin's system at and about a start; `InputError` if it is wrong.
 
     Parameters
@@ -54,7 +37,7 @@ def try_plugin_system(
     plugin = library.origin("system", name)
     if plugin is None:
         return
-    with plugin.blame_plugin_for_errors(f"fails with the system {name!r}"), calling_python():
+    with blame_source(plugin, f"fails with the system {name!r}"), calling_python():
         check_system(system, start)
 
 
@@ -63,7 +46,7 @@ def try_plugin_observables(
     record: Sequence[str],
     system: System,
     start: NDArray[np.float64],
-    elements: Iterable[Element] = (),
+    elements: Sequence[Element] = (),
 ) -> None:
     """Try the plugins' observables that are recorded of a system; `InputError` if one fails.
 
@@ -73,20 +56,19 @@ def try_plugin_observables(
     for quantity in library.quantities(system):
         plugin = library.origin("observable", quantity.name)
         if plugin is not None and quantity.name in record:
-            with plugin.blame_plugin_for_errors(f"fails with the observable {quantity.name!r}"):
+            with blame_source(plugin, f"fails with the observable {quantity.name!r}"):
                 check_quantity(system, quantity, points_about(system, start), own)
-            for element in elements:
-                _compile_plugin_kernel(plugin, quantity.function, element)
+            _compile_plugin_kernel(plugin, quantity.function, elements)
 
 
 def try_plugin_integrators(
     library: "Library",
-    entries: Iterable[Entry],
+    entries: Iterable[Any],
     system: System,
     start: Array,
     with_tangents: bool = False,
 ) -> None:
-    """Compile integrators for a system where one of both is from a plugin; or `InputError`.
+    """Compile integrators, as entries of a study, for a system where one of both is a plugin's.
 
     Those of a plugin are then measured against what they declare; see `check_method`.
     Of other element types than that of a run alone only the plugin's own kernels are compiled: of
@@ -97,7 +79,7 @@ def try_plugin_integrators(
         plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
         if plugin is None:
             continue
-        with plugin.blame_plugin_for_errors(f"fails with {entry.label!r} on {system.name!r}"):
+        with blame_source(plugin, f"fails with {entry.label!r} on {system.name!r}"):
             integrator = entry.integrator()
             problem = integrator.bind(system)
             alone, beside = problem.elements
@@ -105,10 +87,9 @@ def try_plugin_integrators(
         elements = [] if integrator.adaptive else [beside]  # adaptive runs are computed one by one
         elements += [TANGENTS] if with_tangents else []
         for made in kernels_of_source(problem.made_from, plugin):
-            for element in elements:
-                _compile_plugin_kernel(plugin, made, element)
+            _compile_plugin_kernel(plugin, made, elements)
         if library.origin("integrator", integrator.method.name) is plugin:
-            with plugin.blame_plugin_for_errors(f"has the integrator {entry.label!r}, which fails"):
+            with blame_source(plugin, f"has the integrator {entry.label!r}, which fails"):
                 _check_method_once(plugin.hash, integrator, system, start)
 
 
@@ -137,7 +118,9 @@ def kernels_of_source(kernels: Iterable[Any], plugin: Source) -> list[Kernel]:
     return list(found.values())
 
 
-def _compile_plugin_kernel(plugin: Source, made: Kernel, element: Element) -> None:
+def _compile_plugin_kernel(plugin: Source, made: Kernel, elements: Sequence[Element]) -> None:
     name = made.function.__name__
-    with plugin.blame_plugin_for_errors(f"has {name!r}, which does not compile for {element.name}"):
-        made.compiled(element)
+    for element in elements:
+        doing = f"has {name!r}, which does not compile for {element.name}"
+        with blame_source(plugin, doing):
+            made.compiled(element)

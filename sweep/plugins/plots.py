@@ -1,4 +1,4 @@
-"""Kinds of plots, as `sweep.plots` has them and plugins add them. Knows no Matplotlib."""
+"""Kinds of plots, built in or added by plugins. This module does not import Matplotlib."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,18 +7,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PlotKind:
-    """What `sweep plot` draws of an experiment.
+    """A kind of picture that `sweep plot` draws of an experiment.
 
     Parameters
     ----------
     name : str
-        By which the command line and file names call it.
+        Name of the kind on the command line and in file names.
     draw : callable
-        ``draw(dataset)`` gives a `matplotlib.figure.Figure` of the runs of an `xarray.Dataset`.
-        It raises `InputError` when these lack the results for it: what is missing, and what to add
-        to the study.
+        ``draw(dataset)`` returns a `matplotlib.figure.Figure` of the runs of an `xarray.Dataset`.
+        It raises `InputError` if results are missing, and says what to add to the study.
     error : str, optional
-        The error of which the picture should say whose norm it is.
+        An error whose norm is defined in the heading of the picture.
     """
 
     name: str

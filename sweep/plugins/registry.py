@@ -1,65 +1,26 @@
 """What a study may name: what is built in, what its plugins add, and what is installed."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import integrators
 import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF, Integrator, Method
-from sweep.errors import CannotUnite, StudyError, check_distinct_nodes, gather_each
-from sweep.plugins import installed
-from sweep.plugins import loader as plugins
-from sweep.plugins.exports import Source
-from sweep.plugins.installed import Installed
-from sweep.plugins.loader import Plugin
+from sweep.errors import CannotUnite, check_distinct, read_each, under
+from sweep.plugins.loader import (
+    Installed,
+    Plugin,
+    Source,
+    blame_source,
+    offered_entry_points,
+    read_plugin_source,
+)
 from sweep.plugins.plots import PlotKind
 from systems import Observable, Quantity, System
-
-
-class StudySource(Protocol):
-    """What is needed of a `sweep.study.text.StudyText`."""
-
-    @property
-    def plugins(self) -> Mapping[str, Plugin] | None:
-        """All that the study can name; None if they are files."""
-
-    @property
-    def directory(self) -> Path:
-        """That paths are relative to."""
-
-    def where(self, path: tuple[str | int, ...]) -> str:
-        """``file:line: key.path``."""
-
-
-class StudyPlace(Protocol):
-    """What is needed of a `sweep.study.text.Place`."""
-
-    @property
-    def path(self) -> tuple[str | int, ...]:
-        """Keys and indices from the top of the text."""
-
-    @property
-    def source(self) -> StudySource:
-        """The text."""
-
-    @property
-    def value(self) -> Any:
-        """The value as it is written."""
-
-    def elements(self) -> Sequence["StudyPlace"]:
-        """The places of the elements of an array."""
-
-    def error(self, message: str) -> StudyError:
-        """The error that says where the value stands."""
-
-    def context(self) -> AbstractContextManager[None]:
-        """Within this, an `InputError` says where the value stands."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +33,7 @@ class Library:
     Parameters
     ----------
     plugins : tuple of sweep.plugins.loader.Plugin
-    installed : tuple of sweep.plugins.installed.Installed
+    installed : tuple of sweep.plugins.loader.Installed
         Those that are asked for; see `with_installed_plugins`.
     """
 
@@ -81,23 +42,26 @@ class Library:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Plugins and entry points: each a `sweep.plugins.exports.Source`."""
+        """Plugins and entry points: each a `sweep.plugins.loader.Source`."""
         return (*self.plugins, *self.installed)
+
+    def _added(self, kind: str) -> tuple[Any, ...]:
+        return tuple(item for source in self.sources for item in source.exports_of_kind(kind))
 
     @property
     def systems(self) -> tuple[type[System], ...]:
         """The classes of systems that these add."""
-        return tuple(system for source in self.sources for system in source.systems)
+        return self._added("system")
 
     @property
     def methods(self) -> tuple[Method, ...]:
         """The `integrators.Method`s that these add."""
-        return tuple(method for source in self.sources for method in source.methods)
+        return self._added("integrator")
 
     @property
     def observables(self) -> tuple[Observable, ...]:
         """The `systems.Observable`s that these add."""
-        return tuple(item for source in self.sources for item in source.observables)
+        return self._added("observable")
 
     @property
     def plots(self) -> tuple[PlotKind, ...]:
@@ -105,7 +69,7 @@ class Library:
         return tuple(
             _plot_kind_blaming_plugin(source, kind)
             for source in self.sources
-            for kind in source.plots
+            for kind in source.exports_of_kind("plot")
         )
 
     def system_class(self, name: str) -> type[System]:
@@ -129,16 +93,13 @@ class Library:
         InputError
             As `systems.get`; also for whatever else a plugin's code raises.
         """
-        source = self.origin("system", name)
-        with (
-            source.blame_plugin_for_errors(f"cannot make {name!r}")
-            if source
-            else contextlib.nullcontext()
-        ):
-            made = systems.made(self.system_class(name), parameters)
-            if source:  # these are made when they are first asked for
-                _ = made.form, made.quantities
-            return made
+        cls, source = self.system_class(name), self.origin("system", name)
+        if source is None:
+            return systems.made(cls, parameters)
+        with blame_source(source, f"cannot make {name!r}"):
+            made = systems.made(cls, parameters)
+            _ = made.form, made.quantities  # which are made when they are first asked for
+        return made
 
     def integrator(self, name: str, options: Mapping[str, Any]) -> Integrator:
         """The `integrators.Integrator` of a name with a dict of options, or `InputError`."""
@@ -190,13 +151,11 @@ BUILT_IN = Library()
 
 def unite_libraries(libraries: Iterable[Library]) -> Library:
     """A `Library` of all that several have; `CannotUnite` if two have other plugins of one name."""
-    plugins: dict[str, Plugin] = {}
-    found: dict[Installed, None] = {}
-    for library in libraries:
-        for plugin in library.plugins:
-            if plugins.setdefault(plugin.name, plugin).hash != plugin.hash:
-                raise CannotUnite(f"the plugin {plugin.name!r} is not the same in both")
-        found |= dict.fromkeys(library.installed)
+    libraries, plugins = list(libraries), dict[str, Plugin]()
+    for plugin in (plugin for library in libraries for plugin in library.plugins):
+        if plugins.setdefault(plugin.name, plugin).hash != plugin.hash:
+            raise CannotUnite(f"the plugin {plugin.name!r} is not the same in both")
+    found = dict.fromkeys(one for library in libraries for one in library.installed)
     return Library(tuple(plugins.values()), tuple(found))
 
 
@@ -205,7 +164,7 @@ def _plot_kind_blaming_plugin(source: Source, kind: PlotKind) -> PlotKind:
 
     @functools.wraps(kind.draw)
     def draw(*arguments: Any, **options: Any) -> Any:
-        with source.blame_plugin_for_errors(f"cannot draw {kind.name!r}"):
+        with blame_source(source, f"cannot draw {kind.name!r}"):
             return kind.draw(*arguments, **options)
 
     return replace(kind, draw=draw)
@@ -233,15 +192,12 @@ def with_installed_plugins(
         If a name of an entry point is taken, or one that is asked for cannot be loaded.
     """
     built_in = {*_built_in_names(kind), *taken}
-    if names is not None:
-        asked = (name for name in names if name not in built_in)
-        names = {name for name in asked if library.origin(kind, name) is None}
-        if not names:
-            return library
-    offered = installed.offered_entry_points(kind, built_in).values()
-    there = {pair for source in library.sources for pair in source.exported_names}
-    found = (one for one in offered if (names is None or one.name in names))
-    new = tuple(one.with_source_hash() for one in found if (kind, one.name) not in there)
+    there = {name for source in library.sources for of, name in source.exported_names if of == kind}
+    if names is not None and (names := {*names} - built_in - there) == set():
+        return library
+    offered = offered_entry_points(kind, built_in)
+    wanted = offered.keys() - there if names is None else offered.keys() & names
+    new = tuple(one.with_source_hash() for name, one in offered.items() if name in wanted)
     return replace(library, installed=(*library.installed, *new))
 
 
@@ -251,33 +207,55 @@ def _built_in_names(kind: str) -> list[str]:
     return [m.name for m in integrators.ALL_INTEGRATORS] if kind == "integrator" else []
 
 
-def read_plugin_library(node: StudyPlace) -> Library:
-    """The `Library` of a study's array of plugins.
+def read_plugin_library(
+    names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
+) -> Library:
+    """The `Library` of the plugins that a study names.
 
     Parameters
     ----------
-    node : sweep.study.text.Place
+    names, directory, kept
+        As of `read_plugins_of_study`.
+
+    Returns
+    -------
+    Library
 
     Raises
     ------
-    StudyError
-        If a plugin cannot be used, or what one adds has a name that is taken.
+    InputError
+        If a plugin cannot be used, or what one adds has a name that is taken; by its number.
     """
-    nodes = node.elements()
-    read = gather_each(_run_plugin_node, nodes)
-    check_distinct_nodes(nodes, [plugin.name for plugin in read], "plugin")
-    library = Library(read)
-    _check_distinct_plugin_names(nodes, library)
-    gather_each(lambda at, own: _check_systems_of_observables(at, own, library), nodes, read)
-    return library
+    read = read_each(lambda name: _read_plugin(name, directory, kept, runs=True), names)
+    check_distinct(names, "plugin")
+    kinds = ("system", "integrator")
+    taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
+    for index, plugin in enumerate(read):
+        for kind, name in plugin.exported_names:
+            if (kind, name) in taken:
+                with under(index):
+                    raise InputError(
+                        f"plugin {plugin.name!r} adds the {kind} {name!r}, which "
+                        f"{taken[kind, name]}; expected a name of its own"
+                    )
+            taken[kind, name] = f"is added by {plugin.name!r}"
+    known = [name for kind, name in taken if kind == "system"]
+    read_each(lambda plugin: _check_systems_of_observables(plugin, known), read)
+    return Library(read)
 
 
-def read_plugins_of_study(node: StudyPlace) -> tuple[Plugin, ...]:
-    """The plugins of a study's array of them; their source is read and not run.
+def read_plugins_of_study(
+    names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
+) -> tuple[Plugin, ...]:
+    """The plugins that a study names; their source is read and not run.
 
     Parameters
     ----------
-    node : sweep.study.text.Place
+    names : sequence of str
+    directory : Path
+        That they are relative to.
+    kept : dict of str to Plugin, optional
+        Those that a store keeps, and no file is looked for.
 
     Returns
     -------
@@ -285,87 +263,53 @@ def read_plugins_of_study(node: StudyPlace) -> tuple[Plugin, ...]:
 
     Raises
     ------
-    StudyError
-        If one cannot be read.
+    InputError
+        If one cannot be read; by its number.
     """
-    return gather_each(_read_plugin_node, node.elements())
+    return read_each(lambda name: _read_plugin(name, directory, kept), names)
 
 
-def _read_plugin_node(node: StudyPlace) -> Plugin:
-    name, kept = node.value, node.source.plugins
-    with node.context():
-        if kept is None:
-            return plugins.read_plugin_source(name, node.source.directory)
-        if name not in kept:  # nor is it looked for on this machine
-            raise InputError(f"the store does not keep the source of the plugin {name!r}")
-        return kept[name]
-
-
-def _run_plugin_node(node: StudyPlace) -> Plugin:
-    plugin = _read_plugin_node(node)
-    with node.context():
-        _ = plugin.exported_names
+def _read_plugin(
+    name: str, directory: Path, kept: Mapping[str, Plugin] | None, runs: bool = False
+) -> Plugin:
+    if kept is not None and name not in kept:
+        raise InputError(f"the store does not keep the source of the plugin {name!r}")
+    plugin = read_plugin_source(name, directory) if kept is None else kept[name]
+    _ = plugin.exported_names if runs else ()
     return plugin
 
 
-def _check_distinct_plugin_names(nodes: Sequence[StudyPlace], library: Library) -> None:
-    """Refuse a name that something built in has, or that stands in two plugins."""
-    kinds = ("system", "integrator")
-    taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
-    for node, plugin in zip(nodes, library.plugins, strict=True):
-        for pair in plugin.exported_names:
-            if pair in taken:
-                kind, name = pair
-                raise node.error(
-                    f"plugin {plugin.name!r} adds the {kind} {name!r}, which {taken[pair]}; "
-                    "expected a name of its own"
-                )
-            taken[pair] = f"is added by {plugin.name!r}"
+def _check_systems_of_observables(plugin: Plugin, known: list[str]) -> None:
+    for observable in plugin.exports_of_kind("observable"):
+        for name in observable.systems:
+            check_known(f"system of the observable {observable.name!r}:", name, known)
 
 
-def _check_systems_of_observables(node: StudyPlace, plugin: Plugin, library: Library) -> None:
-    known = [*systems.names(), *(system.name for system in library.systems)]
-    with node.context():
-        for observable in plugin.observables:
-            for name in observable.systems:
-                check_known(f"system of the observable {observable.name!r}:", name, known)
-
-
-def family_without_observable_clashes(
-    table: StudyPlace,
-    family: tuple[System, ...],
+def check_observable_names(
+    family: Sequence[System],
     library: Library,
     names_of: Callable[[Observable], set[str]],
     taken: Callable[[System], set[str]],
-) -> tuple[System, ...]:
-    """`family`, unless one of the observables of a system has a name that is taken there.
+) -> None:
+    """Refuse an observable of a system that has the name of another variable there.
 
     Parameters
     ----------
-    table : Place
-        Of the experiment.
-    family : tuple of systems.System
+    family : sequence of systems.System
     library : Library
     names_of, taken : callable
         The names of variables that a quantity gives; and those of a system without plugins.
 
     Raises
     ------
-    StudyError
+    InputError
         Which names one.
     """
-    paths: list[tuple[str | int, ...]] = [
-        ("plugins", index) for index in range(len(library.plugins))
-    ]
-    paths += [(*table.path, "record")] * len(library.installed)
-    for path, source in zip(paths, library.sources, strict=True):
-        for observable in source.observables:
-            for system in family:
-                clash = names_of(observable) & taken(system)
-                if observable.belongs_to(system) and clash:
-                    raise StudyError(
-                        f"{table.source.where(path)}: {source.in_words} adds the observable "
-                        f"{observable.name!r}, and {system.name!r} has {min(clash)!r} already; "
-                        "expected a name of its own"
+    for source in library.sources:
+        for observable in source.exports_of_kind("observable"):
+            for system in filter(observable.belongs_to, family):
+                if clash := names_of(observable) & taken(system):
+                    raise InputError(
+                        f"{source.in_words} adds the observable {observable.name!r}, and "
+                        f"{system.name!r} has {min(clash)!r} already; expected a name of its own"
                     )
-    return family

@@ -1,14 +1,15 @@
-"""Certificates: what stores show of each integrator on each system, and which experiment shows it.
+"""Certificates: what stores show about each integrator on each system.
 
-A certificate gathers the answers of all experiments, of all stores, that are about one integrator
-on one system. Its cells are their short forms, for a table of all integrators and systems.
+A certificate gathers the answers of all experiments, in all stores, about one integrator on one
+system. Its cells are short forms of the findings, for tables of all integrators and systems.
 """
 
+import functools
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import xarray as xr
@@ -22,14 +23,9 @@ from sweep.analysis.runs.selection import axis_values_in_words, integrator_descr
 from sweep.analysis.structure import NONE, NOT
 from sweep.analysis.structure import UNDECIDED as DEFECT_UNDECIDED
 from sweep.plots.families import family_in_words
-from sweep.reports.contents import (
-    ExperimentPart,
-    TablePart,
-    experiment_facts,
-    table_on_report_page,
-)
-from sweep.reports.page import StoreReport
+from sweep.reports.gather import ExperimentReport, Fact, StoreReport, facts_of_runs
 from sweep.tables import (
+    Table,
     chosen_table_columns,
     fixed_and_adaptive,
     runs_as_table,
@@ -38,114 +34,114 @@ from sweep.tables import (
 from sweep.tables.answers import ANSWERS, LOOKS, Answer
 from sweep.text import format_number
 
-EVALUATIONS = "evaluations"
-# Of several findings a cell shows the first of these, which is the worst news.
+# If there are several verdicts, a cell shows the worst: the one that comes first here.
 ORDERS_BY_NEWS = (REFUTED, CONFIRMED, UNDECIDED)
 DRIFTS_BY_NEWS = (
     drifts.LINEAR, drifts.UNSTEADY, drifts.EACH, drifts.WALK, drifts.AT_ROUND_OFF, drifts.NONE,
 )  # fmt: skip
 DEFECTS_BY_NEWS = (NOT, DEFECT_UNDECIDED, NONE)
+SYMPLECTIC = {True: "; declared symplectic", False: "; not declared symplectic", None: ""}
+SYMMETRIC = {True: "; declared symmetric", False: "; declared not symmetric", None: ""}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A finding in short.
+    """The short form of a finding, for a table.
 
     Attributes
     ----------
     text : str
-    look : str
-        How its verdict is coloured, see `sweep.tables.answers.LOOKS`; empty for none.
     meaning : str
-        A sentence with the numbers and the experiment that shows it.
+        A sentence with the numbers and the experiment that shows them.
     verdict : str
-        Empty where nothing is judged.
+        Empty if nothing is judged.
+    look : str
+        Colour class of the verdict, as in `sweep.tables.answers.LOOKS`; empty for none.
     """
 
     text: str
-    look: str
     meaning: str
     verdict: str = ""
+    look: str = ""
+
+
+# What one experiment shows: a sort key, smallest for the finding to show, and its cell.
+Finding = tuple[tuple[float, ...], Cell]
+# The number of integrators that were measured at an error, the error, and the work of all.
+Ranking = tuple[int, float, list[LeastWork]]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one experiment shows of one integrator.
+    """What one experiment shows about one integrator.
 
     Attributes
     ----------
-    report : StoreReport
-        Of the store that it is in.
-    page : str
-        File name of that report on the site, without its ending.
-    experiment : ExperimentPart
+    store, page : str
+        File name of the store, and of its report on the site, without suffix.
+    experiment : ExperimentReport
     label : str
-        The integrator's in the study.
-    description : dict
-        What the store says of the integrator: its name, options, order, …
-    answers : dict of str to list
-        Rows about this integrator, by the answer's name.
-    run_table : xarray.Dataset
-        All runs of the experiment.
-    ranking : dict of str to (float, list of LeastWork)
-        By scanned values: an error that can be compared, and the work by which integrators reach
-        it.
+        Label of the integrator in the study.
+    ranking : dict of str to (int, float, list of LeastWork)
+        The work of all integrators of the experiment, by scanned values.
     """
 
-    report: StoreReport
+    store: str
     page: str
-    experiment: ExperimentPart
+    experiment: ExperimentReport
     label: str
-    description: dict[str, Any]
-    answers: dict[str, list[Any]]
-    run_table: xr.Dataset
-    ranking: dict[str, tuple[float, list[LeastWork]]]
+    ranking: dict[str, Ranking]
 
     @property
     def name(self) -> str:
-        """Store and experiment."""
+        """The names of store and experiment."""
         return f"{self.page}, {self.experiment.name}"
 
-    @property
+    @functools.cached_property
+    def description(self) -> dict[str, Any]:
+        """The stored description of the integrator: its name, options, order, …"""
+        return integrator_descriptions(self.experiment.runs)[self.label]
+
+    @functools.cached_property
     def own_runs(self) -> xr.Dataset:
         """The runs of this integrator."""
-        return self.run_table.isel(run=self.run_table["integrator"].values == self.label)
+        runs = self.experiment.runs
+        return runs.isel(run=runs["integrator"].values == self.label)
 
     @property
-    def facts(self) -> list[tuple[str, str]]:
-        """What its runs are, in words, as pairs."""
-        return experiment_facts(self.own_runs)
+    def facts(self) -> list[Fact]:
+        """The settings of its runs, in words."""
+        return facts_of_runs(self.own_runs)
 
     @property
     def command(self) -> str:
-        """A command that shows all of its runs."""
+        """A command that lists all its runs."""
         chosen = f"integrator == {json.dumps(self.label, ensure_ascii=False)}"
-        return shlex.join(["sweep", "query", self.report.store, chosen, "-e", self.experiment.name])
+        return shlex.join(["sweep", "query", self.store, chosen, "-e", self.experiment.name])
 
-    def runs(self, most: int) -> TablePart:
-        """Its runs, or the first of them."""
-        runs = self.own_runs
-        columns = ["run_id", *chosen_table_columns(runs, None)]
-        return table_on_report_page(runs_as_table(runs, columns, limit=most))
+    def table_of_runs(self, most: int) -> Table:
+        """A table of its runs, at most `most` of them."""
+        columns = ["run_id", *chosen_table_columns(self.own_runs, None)]
+        return runs_as_table(self.own_runs, columns, limit=most)
 
     def rows(self, answer: str) -> list[Any]:
-        """Rows of an answer; none where it has none."""
-        return self.answers.get(answer, [])
+        """The rows of an answer about this integrator."""
+        return [row for row in self.experiment.rows(answer) if row.integrator == self.label]
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of one integrator on one system.
+    """What is known about one integrator on one system.
 
     Attributes
     ----------
     integrator, system : str
     family : str
-        Of the integrator.
+        Family of the integrator, in words.
     evidence : list of Evidence
-        Experiment by experiment, in the order of the stores.
+        One for each experiment, in the order of the stores.
     cells : dict of str to Cell
-        By the name of a measure, for those that are known; see `MEASURES`.
+        Cells by the name of their measure, if there is a finding; see `MEASURES`.
     """
 
     integrator: str
@@ -155,27 +151,20 @@ class Certificate:
     cells: dict[str, Cell]
 
     @property
-    def sections(self) -> list[tuple[Answer, list["Findings"]]]:
-        """Each answer, experiment by experiment; without those that find nothing."""
-        found = [(answer, [*_findings(answer, self.evidence)]) for answer in ANSWERS.values()]
-        return [(answer, shown) for answer, shown in found if shown]
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What an answer says of an integrator in one experiment."""
-
-    evidence: Evidence
-    sentences: list[str]
-    tables: list[TablePart]
-
-
-def _findings(answer: Answer, evidence: Iterable[Evidence]) -> Iterator[Findings]:
-    for one in evidence:
-        if rows := one.rows(answer.name):
-            tables = (answer.tabulate_one or answer.tabulate)(rows)
-            sentences = [] if answer.tabulate_one else answer.summarize(rows)
-            yield Findings(one, sentences, [table_on_report_page(table) for table in tables])
+    def sections(self) -> list[tuple[Answer, list[tuple[Evidence, list[str], list[Table]]]]]:
+        """Sentences and tables by answer and experiment, without answers that have no rows."""
+        found = []
+        for answer in ANSWERS.values():
+            shown = []
+            for one in self.evidence:
+                if rows := one.rows(answer.name):
+                    tables = (answer.tabulate_one or answer.tabulate)(rows)
+                    shown.append(
+                        (one, [] if answer.tabulate_one else answer.summarize(rows), tables)
+                    )
+            if shown:
+                found.append((answer, shown))
+        return found
 
 
 @dataclass(frozen=True)
@@ -185,297 +174,259 @@ class Measure:
     Attributes
     ----------
     name, title, text : str
-        A word for it, its heading, and how to read it.
+        Name of the measure, its heading, and how to read it.
     section : str
-        The section of a certificate that shows the details.
-    cell : callable
-        Makes a `Cell` of the evidence of a certificate; None where there is nothing to show.
+        The section of a certificate with the details.
+    finding : callable
+        Makes a `Finding` from `Evidence`, or None if there is nothing to show.
     """
 
     name: str
     title: str
     text: str
     section: str
-    cell: Callable[[Sequence[Evidence]], Cell | None]
+    finding: Callable[[Evidence], Finding | None]
+
+    def cell(self, evidence: Sequence[Evidence]) -> Cell | None:
+        """The cell of the worst finding, which names the experiment that shows it."""
+        found = [(one, made) for one in evidence if (made := self.finding(one))]
+        if not found:
+            return None
+        shown, (_, cell) = min(found, key=lambda pair: pair[1][0])
+        meaning = f"{cell.meaning}; {shown.name}"
+        if self.name == "order":
+            count = sum(len(fixed_and_adaptive(one.rows("order"))[0]) for one in evidence)
+            meaning += f", one of {count} measurements" if count > 1 else ""
+        return replace(cell, meaning=meaning)
 
 
 def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
-    """The certificates that stores give, by the integrator's family, as the stores have them.
+    """Make the certificates of stores, sorted by the integrator's family.
 
     Parameters
     ----------
     reports : dict of str to StoreReport
-        By the file name that each has on the site.
+        Reports by their file name on the site.
 
     Returns
     -------
     list of Certificate
     """
-    evidence: dict[tuple[str, str], list[Evidence]] = {}
-    for page, report in reports.items():
-        for experiment in report.experiments:
-            for one in _evidence_of_experiment(report, page, experiment):
-                key = _name_without_arithmetic(one), one.experiment.system
-                evidence.setdefault(key, []).append(one)
-    families = list(dict.fromkeys(_family_of_evidence(found) for found in evidence.values()))
-    made = [
+    evidence = [
+        one
+        for page, report in reports.items()
+        for experiment in report.experiments
+        for one in _evidence_of_experiment(report.store, page, experiment)
+    ]
+    of_family = grouped(grouped(evidence, _integrator_and_system).items(), _family)
+    return [
         Certificate(
-            integrator,
-            system,
-            _family_of_evidence(found),
+            *key,
+            family,
             found,
             {m.name: cell for m in MEASURES if (cell := m.cell(found)) is not None},
         )
-        for (integrator, system), found in evidence.items()
+        for family, members in of_family.items()
+        for key, found in members
     ]
-    return sorted(made, key=lambda certificate: families.index(certificate.family))
 
 
 def _evidence_of_experiment(
-    report: StoreReport, page: str, experiment: ExperimentPart
-) -> Iterable[Evidence]:
-    run_table = report.run_tables[experiment.name]
-    ranking = _compared_levels(experiment)
-    for label, description in integrator_descriptions(run_table).items():
-        answers = {
-            name: own
-            for name, rows in experiment.answers.items()
-            if (own := [row for row in rows if row.integrator == label])
-        }
-        if answers:
-            yield Evidence(
-                report, page, experiment, label, description, answers, run_table, ranking
-            )
+    store: str, page: str, experiment: ExperimentReport
+) -> Iterator[Evidence]:
+    known = {row.integrator for section in experiment.sections for row in section.rows}
+    ranking = _rank_by_work(experiment)
+    for label in integrator_descriptions(experiment.runs):
+        if label in known:
+            yield Evidence(store, page, experiment, label, ranking)
 
 
-def _family_of_evidence(evidence: Sequence[Evidence]) -> str:
-    words: str = family_in_words(evidence[0].label, evidence[0].description)
-    return words
-
-
-def _name_without_arithmetic(evidence: Evidence) -> str:
-    """The integrator's label, without the arithmetic, which is no other method."""
+def _integrator_and_system(evidence: Evidence) -> tuple[str, str]:
+    """The integrator's label without its arithmetic, so that both share a page; and the system."""
     arithmetic = evidence.description.get("options", {}).get("arithmetic", "")
-    return evidence.label.removesuffix(f" ({arithmetic})")
+    system = json.loads(evidence.experiment.runs.attrs["fixed"])["system"]
+    return evidence.label.removesuffix(f" ({arithmetic})"), system
 
 
-# --- cells -----------------------------------------------------------------------------------
+def _family(group: tuple[tuple[str, str], list[Evidence]]) -> str:
+    first = group[1][0]
+    return family_in_words(first.label, first.description)
 
 
-def _order_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    """The order, of several experiments the most certain; of adaptive integrators an error."""
-    found = [(row, one) for one in evidence for row in fixed_and_adaptive(one.rows("order"))[0]]
-    if not found:
-        return _tolerance_cell(evidence)
-    row, one = min(
-        found,
-        key=lambda pair: (ORDERS_BY_NEWS.index(pair[0].verdict), _interval_width(pair[0])),
-    )
-    declared = "none" if row.declared is None else format_number(row.declared)
-    measured = "no slope"
-    text = EXACT if row.verdict == CONFIRMED else row.verdict
+# --- findings --------------------------------------------------------------------------------
+
+
+def _find_order(evidence: Evidence) -> Finding | None:
+    """The worst verdict on the order; for adaptive methods, the error at the least tolerance."""
+    fixed, adaptive = fixed_and_adaptive(evidence.rows("order"))
+    findings = [_finding_of_order(row) for row in fixed]
+    findings += [
+        (
+            (len(ORDERS_BY_NEWS), row.tolerance),
+            Cell(
+                scientific_cell(row.value),
+                f"{row.error.replace('_', ' ')} at tolerance {row.tolerance:g}",
+            ),
+        )
+        for row in adaptive
+        if math.isfinite(row.value) and row.starts
+    ]
+    return min(findings, key=lambda found: found[0], default=None)
+
+
+def _finding_of_order(row: Any) -> Finding:
+    width, declared = row.high - row.low, format_number(row.declared)
+    text, measured = EXACT if row.verdict == CONFIRMED else row.verdict, "no slope"
     if math.isfinite(row.order):
         text = f"{row.order:.2f}"
         measured = f"order {row.order:.2f}, 95 %: {row.low:.3f} to {row.high:.3f}"
     why = f" ({row.reason})" if row.reason else ""
-    others = f", one of {len(found)} measurements" if len(found) > 1 else ""
-    meaning = f"{row.verdict}: {measured}, declared {declared}{why}; {one.name}{others}"
-    return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
+    declared = "none" if row.declared is None else declared
+    meaning = f"{row.verdict}: {measured}, declared {declared}{why}"
+    news = ORDERS_BY_NEWS.index(row.verdict), math.inf if math.isnan(width) else width
+    return news, Cell(text, meaning, row.verdict, LOOKS.get(row.verdict, ""))
 
 
-def _interval_width(row: Any) -> float:
-    """Of the interval of an order; infinite where there is none."""
-    width = row.high - row.low
-    return math.inf if math.isnan(width) else width
-
-
-def _tolerance_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    found = [
-        (row, one)
-        for one in evidence
-        for row in fixed_and_adaptive(one.rows("order"))[1]
-        if math.isfinite(row.value) and row.starts
+def _find_drift(evidence: Evidence, of_energy: bool) -> Finding | None:
+    """The worst verdict on the drift of the energy or its balance, or on all other quantities."""
+    rows = [
+        row
+        for row in evidence.rows("drift")
+        if row.starts
+        and row.verdict in DRIFTS_BY_NEWS
+        and row.quantity.startswith("energy") is of_energy
     ]
-    if not found:
+    if not rows:
         return None
-    row, one = min(found, key=lambda pair: pair[0].tolerance)
-    text = scientific_cell(row.value)
-    meaning = f"{row.error.replace('_', ' ')} at tolerance {row.tolerance:g}; {one.name}"
-    return Cell(text, "", meaning)
-
-
-def _energy_drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    """The verdict on the drift of the energy, or of its balance, over the longest time."""
-    return _drift_cell(evidence, lambda quantity: quantity.startswith("energy"))
-
-
-def _other_drift_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    """The worst verdict on the drift of a momentum, Casimir or constraint, and of which."""
-    return _drift_cell(evidence, lambda quantity: not quantity.startswith("energy"))
-
-
-def _drift_cell(evidence: Sequence[Evidence], is_shown: Callable[[str], bool]) -> Cell | None:
-    """The worst verdict on the drift of some quantities, in the experiment of the longest time."""
-    found = [
-        (row, one)
-        for one in evidence
-        for row in one.rows("drift")
-        if row.starts and row.verdict in DRIFTS_BY_NEWS and is_shown(row.quantity)
-    ]
-    if not found:
-        return None
-    longest = max(found, key=lambda pair: pair[0].duration)[1]
-    rows = [row for row, one in found if one is longest]
     row = min(rows, key=lambda row: DRIFTS_BY_NEWS.index(row.verdict))
-    quantities = {row.quantity for row in rows}
-    quantity = row.quantity.replace("_", " ")
+    quantities, quantity = {each.quantity for each in rows}, row.quantity.replace("_", " ")
     is_plain = row.verdict == drifts.NONE or quantities == {"energy"}
     text = row.verdict if is_plain else f"{quantity}: {row.verdict}"
-    limit = f", |drift| at most {row.bound:.2g} {row.rate} (95 %)"
     of = f"; the worst of {len(quantities)} quantities" if len(quantities) > 1 else ""
-    meaning = f"{quantity}: {row.verdict}{limit} over {row.span}{of}; {longest.name}"
-    return Cell(text, LOOKS.get(row.verdict, ""), meaning, row.verdict)
+    limit = f"|drift| at most {row.bound:.2g} {row.rate} (95 %)"
+    meaning = f"{quantity}: {row.verdict}, {limit} over {row.span}{of}"
+    news = (-max(each.duration for each in rows),)  # the longest experiment is shown
+    return news, Cell(text, meaning, row.verdict, LOOKS.get(row.verdict, ""))
 
 
-def _defect_cell(evidence: Sequence[Evidence]) -> Cell | None:
+def _find_defect(evidence: Evidence) -> Finding | None:
     """The largest symplectic defect with the worst verdict."""
-    found = [(row, one) for one in evidence for row in one.rows("structure") if row.verdict]
-    if not found:
+    rows = [row for row in evidence.rows("structure") if row.verdict]
+    if not rows:
         return None
-    row, one = min(
-        found, key=lambda pair: (DEFECTS_BY_NEWS.index(pair[0].verdict), -pair[0].defect.high)
-    )
-    told = {True: "; declared symplectic", False: "; not declared symplectic", None: ""}
+    row = min(rows, key=_news_of_defect)
     meaning = (
         f"{row.verdict}: the largest of {row.starts} starts is {row.defect.high:.2g}"
         f"{_step_in_words(row)}, where rounding alone makes up to {row.largest_resolved:.2g}"
-        f"{told[row.symplectic]}; {one.name}"
+        f"{SYMPLECTIC[row.symplectic]}"
     )
     look = "good" if row.verdict == NONE else LOOKS.get(row.verdict, "")
-    return Cell(scientific_cell(row.defect.high), look, meaning, row.verdict)
+    return _news_of_defect(row), Cell(scientific_cell(row.defect.high), meaning, row.verdict, look)
 
 
-def _reversal_cell(evidence: Sequence[Evidence]) -> Cell | None:
+def _news_of_defect(row: Any) -> tuple[float, ...]:
+    return DEFECTS_BY_NEWS.index(row.verdict), -row.defect.high
+
+
+def _find_reversal(evidence: Evidence) -> Finding | None:
     """The largest reversal error."""
-    found = [
-        (row, one)
-        for one in evidence
-        for row in one.rows("structure")
-        if math.isfinite(row.reversal.high)
-    ]
-    if not found:
+    rows = [row for row in evidence.rows("structure") if math.isfinite(row.reversal.high)]
+    if not rows:
         return None
-    row, one = max(found, key=lambda pair: pair[0].reversal.high)
+    row = max(rows, key=lambda row: row.reversal.high)
     time = "" if row.time_units == "1" else f" {row.time_units}"
-    told = {True: "; declared symmetric", False: "; declared not symmetric", None: ""}
-    declared = (
-        told[row.symmetric]
-        + ", which the runs contradict unless their motion enlarges rounding" * row.disputed
-    )
+    but = ", which the runs contradict unless their motion enlarges rounding" * row.disputed
     meaning = (
         f"{row.reversal.high:.2g} from the start after t = {row.duration:g}{time} and back, the "
-        f"largest of {row.starts} starts{_step_in_words(row)}{declared}; {one.name}"
+        f"largest of {row.starts} starts{_step_in_words(row)}{SYMMETRIC[row.symmetric]}{but}"
     )
-    return Cell(scientific_cell(row.reversal.high), "", meaning)
+    return (-row.reversal.high,), Cell(scientific_cell(row.reversal.high), meaning)
 
 
 def _step_in_words(row: Any) -> str:
-    """Its step size or tolerance."""
+    """The step size or tolerance of a row, in words."""
     if math.isnan(row.step_size):
         return f" at tolerance {row.tolerance:g}"
     return f" at the step size {row.step_size:g}"
 
 
-def _work_cell(evidence: Sequence[Evidence]) -> Cell | None:
-    """Evaluations over those of the cheapest integrator, where most were measured."""
-    best: tuple[int, Cell] | None = None
-    for one in evidence:
-        for parameters, (level, ranked) in one.ranking.items():
-            measured = [reached for reached in ranked if reached.interpolated]
-            mine = [reached for reached in ranked if reached.integrator == one.label]
-            if mine and (best is None or len(measured) > best[0]):
-                cell = _work_cell_at_level(one, parameters, level, mine[0], ranked)
-                best = len(measured), cell
-    return None if best is None else best[1]
+def _find_work(evidence: Evidence) -> Finding | None:
+    """The work relative to the cheapest integrator, where most integrators were measured."""
+    findings = [
+        ((-count,), _work_cell(mine, ranked, level, where))
+        for where, (count, level, ranked) in evidence.ranking.items()
+        for mine in ranked
+        if mine.integrator == evidence.label
+    ]
+    return min(findings, key=lambda found: found[0], default=None)
 
 
-def _work_cell_at_level(
-    one: Evidence,
-    parameters: str,
-    level: float,
-    mine: LeastWork,
-    ranked: Sequence[LeastWork],
-) -> Cell:
-    """The cell of one integrator; what is only bounded from above is not ranked."""
+def _rank_by_work(experiment: ExperimentReport) -> dict[str, Ranking]:
+    """Rank the integrators by their work for the same global error, for each scanned value.
+
+    The error is the smallest at which the greatest number of integrators was measured.
+    """
+    rows = [row for row in experiment.rows("work") if row.error == GLOBAL]
+    found = {}
+    for where, mine in grouped(rows, lambda row: axis_values_in_words(row.parameters)).items():
+        levels = [
+            (sum(one.interpolated for one in ranked), level, ranked)
+            for level, ranked in rank_at_levels(mine, "evaluations")
+        ]
+        best = max(levels, key=lambda each: (each[0], -each[1]), default=(0, math.nan, []))
+        if best[0]:
+            found[where] = best
+    return found
+
+
+def _work_cell(mine: LeastWork, ranked: Sequence[LeastWork], level: float, where: str) -> Cell:
+    """The cell of one integrator; it is not ranked if its work is only bounded from above."""
     measured = [reached for reached in ranked if reached.interpolated]
-    first = measured[0]
-    bounded = len(ranked) - len(measured)
-    where = f" at {parameters}" if parameters else ""
-    at_most = "" if mine.interpolated else "at most "
+    first, bounded = measured[0], len(ranked) - len(measured)
     meaning = (
-        f"{at_most}{mine.work:,.0f} evaluations a run for a global error of {level:g}{where}; "
-        f"fewest of the {len(measured)} measured: {first.integrator}, {first.work:,.0f}"
+        f"{'' if mine.interpolated else 'at most '}{mine.work:,.0f} evaluations a run for a global "
+        f"error of {level:g}{f' at {where}' if where else ''}; fewest of the {len(measured)} "
+        f"measured: {first.integrator}, {first.work:,.0f}"
     )
     if bounded:
         meaning += f"; {bounded} more may need fewer, whose error is smaller at their coarsest step"
-    text = f"{mine.work / first.work:.2f}"
+    text = f"{'' if mine.interpolated else '≤ '}{mine.work / first.work:.2f}"
     is_least = mine.interpolated and mine.work == first.work and not bounded
-    return Cell(
-        text if mine.interpolated else f"≤ {text}",
-        "good" if is_least else "",
-        f"{meaning}; {one.name}",
-    )
-
-
-def _compared_levels(experiment: ExperimentPart) -> dict[str, tuple[float, list[LeastWork]]]:
-    """The error at which most integrators of an experiment were measured, and their work.
-
-    The smallest of these; of the global error, for each combination of scanned values.
-    """
-    rows = [row for row in experiment.answers.get("work", []) if row.error == GLOBAL]
-    settings = grouped(rows, lambda row: axis_values_in_words(row.parameters))
-    found = {}
-    for parameters, mine in settings.items():
-        levels = rank_at_levels(mine, EVALUATIONS)
-        counts = [sum(one.interpolated for one in ranked) for _, ranked in levels]
-        if any(counts):
-            most = max(range(len(levels)), key=lambda i: (counts[i], -levels[i][0]))
-            found[parameters] = levels[most]
-    return found
+    return Cell(text, meaning, look="good" if is_least else "")
 
 
 MEASURES = (
     Measure(
         "order",
         "Order of convergence",
-        "Measured orders, green where their 95 % interval confirms the declared one; of several "
-        "measurements a refuted one, else the most certain. Of adaptive integrators the error at "
-        "their smallest tolerance.",
+        "Measured orders, green if their 95 % interval confirms the declared order. Of several "
+        "measurements a refuted one is shown, otherwise the most certain. Adaptive integrators "
+        "have instead the error at their smallest tolerance.",
         "order",
-        _order_cell,
+        _find_order,
     ),
     Measure(
         "energy drift",
         "Drift of the energy",
-        "Or of its balance with the work of forces, over the longest time that was run. Green: no "
-        "drift is seen, or it is at round-off; red: it surely drifts.",
+        "Drift of the energy, or of its balance with the work of forces, over the longest time "
+        "that was run. Green: no drift is seen, or it is at round-off; red: it surely drifts.",
         "drift",
-        _energy_drift_cell,
+        functools.partial(_find_drift, of_energy=True),
     ),
     Measure(
         "other drift",
         "Drift of momenta, Casimirs and constraints",
-        "The worst that is found of any of them, over the longest time that was run.",
+        "The worst verdict on any of them, over the longest time that was run.",
         "drift",
-        _other_drift_cell,
+        functools.partial(_find_drift, of_energy=False),
     ),
     Measure(
         "symplectic defect",
         "Symplectic defect",
         "max |JᵀΩJ − Ω| / max |Ω| of a step with the Jacobian J, the largest over starts and step "
-        "sizes; green where rounding explains it.",
+        "sizes; green if rounding explains it.",
         "structure",
-        _defect_cell,
+        _find_defect,
     ),
     Measure(
         "reversal error",
@@ -483,15 +434,15 @@ MEASURES = (
         "Distance from the start after a run and as many steps back, the largest over starts and "
         "step sizes.",
         "structure",
-        _reversal_cell,
+        _find_reversal,
     ),
     Measure(
         "work",
         "Work",
-        "Evaluations that are needed for a global error, over those of the integrator that was "
-        "measured to need fewest in the same experiment: the smallest power of ten at which most "
-        "were measured. ≤: its error is smaller already at its coarsest step.",
+        "Evaluations that are needed for a global error, relative to the integrator that needs the "
+        "fewest in the same experiment. The error is the smallest power of ten at which most "
+        "integrators were measured. ≤: at the coarsest step the error is already smaller.",
         "work",
-        _work_cell,
+        _find_work,
     ),
 )

@@ -1,4 +1,4 @@
-"""What is known: run tables in Zarr, in a directory or a bucket."""
+"""Stores: run tables in Zarr, in a directory or in a bucket."""
 
 from integrators.lazy import lazy
 

@@ -1,7 +1,8 @@
-"""Checkpoints: the state of an integrator, from which a run goes on.
+"""Checkpoints: the state of an integrator, from which a run resumes.
 
-Those at the ends of runs are an array over runs, with which runs are extended; those of runs on
-their way are records. Both belong to one version of the code: those of another one are ignored.
+The checkpoints at the ends of runs are stored in an array over runs, and serve to extend these
+runs. Checkpoints of unfinished runs are stored in records. A checkpoint that another version of
+the code has written is ignored.
 """
 
 import functools
@@ -19,27 +20,32 @@ if TYPE_CHECKING:
     from sweep.study.experiment import Reference
     from systems.base import System
 
-# Before the checkpoints of two trajectories in double-double: the steps of the coarser one in an
-# interval, and the last errors while these are too many.
+# Numbers that precede the checkpoints of the two trajectories of a double-double reference: the
+# number of steps that the coarser one takes in a sample interval and, while its step size is being
+# halved because errors are too large, the last of these errors.
 REFERENCE_NUMBERS = 4
 CHECKPOINT = Variable("checkpoint", ("run", "number"), "1", "state of the integrator at the end")
 
 
 @functools.cache
 def checkpoint_code_hash() -> str:
-    """Hash of the code of kernels and of Numba's version; part of the identity of a checkpoint."""
+    """A hash of the kernels' code and Numba's version, part of the identity of a checkpoint."""
     found: str = sources_hash(frozenset({"integrators", "systems"}))
     return found
 
 
 def checkpoint_identity(*settings: object, times: NDArray[np.float64]) -> str:
-    """A hash of what samples depend on besides the runs: settings, the times, the code.
+    """A hash of what samples depend on besides the run: settings, sample times and code.
 
     Parameters
     ----------
     *settings
-        With a `repr` that says all of them.
+        Objects whose `repr` contains all their settings.
     times : ndarray, shape (samples,)
+
+    Returns
+    -------
+    str
     """
     digest = hashlib.sha256(repr((checkpoint_code_hash(), *settings)).encode())
     digest.update(np.ascontiguousarray(times, dtype="<f8").tobytes())
@@ -47,9 +53,10 @@ def checkpoint_identity(*settings: object, times: NDArray[np.float64]) -> str:
 
 
 def reference_checkpoint_length(reference: "Reference", system: "System") -> int:
-    """Numbers in the checkpoints with which a `sweep.study.Reference` of a system goes on.
+    """Number of values in the checkpoint of a reference of a system.
 
-    Those of two trajectories; in double-double some numbers about both come first.
+    It consists of the checkpoints of two trajectories, in double-double arithmetic preceded by
+    `REFERENCE_NUMBERS` values.
     """
     if reference.is_precise:
         own: int = reference.make_integrator().bind(system).checkpoint_size

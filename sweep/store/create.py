@@ -1,6 +1,7 @@
-"""Create a store, or grow it to what an edited study asks for. Only the coordinator does.
+"""Create a store, or grow it to hold the runs of an edited study; only the coordinator does so.
 
-Rows are never moved or removed: what a study no longer asks for stays, with ``in_study`` false.
+Rows are never moved or removed: a run that is no longer in the study stays, with ``in_study``
+false.
 """
 
 import contextlib
@@ -8,24 +9,34 @@ import dataclasses
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.store import checkpoints, provenance, storage
-from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck
-from sweep.store.backends.trees import remove_tree, upload_tree
-from sweep.store.chunk_layout import Layout
+from sweep.store import arrays, checkpoints, files, provenance
+from sweep.store.arrays import (
+    Layout,
+    StoredArray,
+    StoredGroup,
+    create_or_grow_arrays,
+    open_zarr_group,
+    to_attribute_json,
+)
+from sweep.store.backends.places import METADATA, ObjectPlace, WriteCheck, remove_tree, upload_tree
 from sweep.store.commit.fold import forget_group
-from sweep.store.commit.ledger import ledger_of_group, note_coordinates, note_files
-from sweep.store.commit.records import sync_directories, sync_tree
+from sweep.store.commit.ledger import (
+    is_growing,
+    ledger_of_group,
+    note_coordinates,
+    note_files,
+)
+from sweep.store.commit.records import put_durably, sync_directories, sync_tree
 from sweep.store.diff import (
     ROWS_OF,
-    Entry,
+    ExperimentDiff,
     hash_of_run_table,
     references_of_run_table,
     stored_rows_by_run_id,
@@ -33,18 +44,18 @@ from sweep.store.diff import (
 from sweep.store.files import (
     FORMAT_VERSION,
     INTERNAL,
-    RowNumbers,
     end_checkpoints_group_name,
-    read_zarr_metadata,
     references_group_name,
 )
-from sweep.store.storage import StoredArray, StoredGroup
 from sweep.store.store import CREATING, Store
-from sweep.study import diagnostics, variables
-from sweep.study.experiment import Reference, ResolvedExperiment
-from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
+from sweep.study import variables
+from sweep.study.experiment import Reference, ResolvedExperiment, checkpoint_size
+from sweep.study.run_table import SLAB, RunTable, ids_of_digests
+from sweep.study.variables import INITIAL_STATE, Variable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sweep.study.study import Study
     from systems.base import System
 
@@ -52,26 +63,27 @@ if TYPE_CHECKING:
 def create_or_grow_store(
     store: Store,
     study: "Study",
-    entries: Sequence[Entry],
+    entries: "Sequence[ExperimentDiff]",
     check: WriteCheck = lambda: None,
 ) -> bool:
-    """Create the store, or grow it to what the study asks for.
+    """Create the store, or grow it to hold the runs of the study.
 
-    A new store appears at once, complete; a growing one takes its new rows in, then their ids.
+    A new store appears atomically and complete. An existing one gets its new rows first, and
+    their ids last.
 
     Parameters
     ----------
     store : Store
     study : sweep.study.Study
-    entries : list of Entry
+    entries : list of ExperimentDiff
         From `diff_store_against_study`.
     check : callable
-        Raises unless this process still holds the lease; called before anything of it changes.
+        Raises unless this process still holds the lease; called before each change.
 
     Returns
     -------
     bool
-        Whether it is a new one.
+        Whether the store is new.
     """
     existing = store.existing_root()
     if existing is None:
@@ -80,7 +92,7 @@ def create_or_grow_store(
         return True
     if store.in_bucket:
         check()
-        store.half_made_sign.unlink()  # it was made, but for this
+        store.half_made_sign.unlink()  # the store is complete, but its creation was interrupted
     if not _is_store_up_to_date(store, existing, study, entries):
         grow_store_to_study(store, study, entries, check)
     return False
@@ -88,16 +100,23 @@ def create_or_grow_store(
 
 @contextlib.contextmanager
 def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store]:
-    """Within ``with``, a store in a directory; if all goes well, it becomes the new one then.
+    """Create a store atomically: a context manager that gives a directory to build it in.
 
-    Durably: all of it is on the disk before it has its name. In a bucket by copying: ``zarr.json``
-    comes last, and without it there is no store.
+    If ``with`` ends without an exception, the directory is synced to the disk and then renamed to
+    the new store. For a bucket it is uploaded, the root's ``zarr.json`` last: without that file
+    there is no store.
 
     Parameters
     ----------
     store : Store
+        The store to create.
     check : callable
         Raises unless this process still holds the lease.
+
+    Yields
+    ------
+    Store
+        An empty directory.
     """
     if isinstance(store.place, ObjectPlace):
         with tempfile.TemporaryDirectory(prefix="geosweep-") as directory:
@@ -106,7 +125,7 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
             sign = store.half_made_sign
             check()
             sign.write_text("The store is here when zarr.json is.\n")
-            remove_tree(store.place, but=sign)  # what is left of an earlier attempt
+            remove_tree(store.place, but=sign)  # the remains of an earlier attempt
             upload_tree(made, store.place, check)
             check()
             sign.unlink()
@@ -123,9 +142,11 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
             store.place.rmdir()
         place.rename(store.place)
     except BaseException:
-        storage.await_writes()  # or they would make its directories again
+        arrays.await_writes()  # pending writes would create the directories again
         remove_tree(place, ignore_errors=True)
-        check()  # the next lease holder removes it, and what is made in it fails in any way
+        # If the next lease holder has removed the directory, a write into it failed for that
+        # reason, whatever the error says: then the check raises that the lease is lost.
+        check()
         raise
     sync_directories([store.place.parent])
 
@@ -133,26 +154,40 @@ def creating_store_atomically(store: Store, check: WriteCheck) -> Iterator[Store
 def grow_store_to_study(
     store: Store,
     study: "Study",
-    entries: Sequence[Entry],
+    entries: "Sequence[ExperimentDiff]",
     check: WriteCheck | None = None,
     attributes: Mapping[str, object] | None = None,
 ) -> None:
-    """Make what a store lacks of a study in place; parameters as of `create_or_grow_store`.
+    """Create, in place, the groups, arrays and rows of a study that a store lacks.
 
-    Further `attributes` are those of the root besides the ones that the study gives it.
+    Parameters
+    ----------
+    store : Store
+    study : sweep.study.Study
+    entries : list of ExperimentDiff
+        From `diff_store_against_study`.
+    check : callable, optional
+        Raises unless this process still holds the lease; called before each change.
+    attributes : dict, optional
+        Further attributes of the root, besides those of the study.
     """
     root = store.root("a", check)
     root.require_group(INTERNAL)
+    cut_short = any(is_growing(store, name) for name in arrays.experiment_group_names(root))
     for entry in entries:
         if not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name, check or (lambda: None))
         _forget_ends_of_other_kernels(store, root, entry.name, check)
         _create_or_grow_experiment_group(root, entry)
-    for name in storage.experiment_group_names(root):
-        if name not in {entry.name for entry in entries}:
-            left = storage.open_zarr_group(root, name)
-            left.attrs["rows_left_study"] = left["in_study"].size
-            left["in_study"][:] = False
+    groups = arrays.experiment_group_names(root)
+    for name in sorted({*groups} - {entry.name for entry in entries}):
+        left = open_zarr_group(root, name)
+        left.attrs["rows_left_study"] = left["in_study"].size
+        left["in_study"][:] = False
+    plugins = root.attrs.get("plugins", {}) | {  # including those that the study no longer names
+        plugin.name: {"sha256": plugin.hash, "source": plugin.text}
+        for plugin in study.library.plugins
+    }
     root.attrs.update(
         {
             "format_version": FORMAT_VERSION,
@@ -161,103 +196,94 @@ def grow_store_to_study(
             "experiments": [entry.name for entry in entries],
             "versions": provenance.versions(),
             "studies": [study.text],
-            **_plugins_attribute_of_store(root, study),
+            **({"plugins": plugins} if plugins else {}),
             **(attributes or {}),
         }
     )
-    groups = storage.experiment_group_names(root)
-    note_coordinates(store, groups, check)
-    note_coordinates(store, map(references_group_name, groups), check)
-    storage.consolidate_zarr_metadata(store, check)
+    written = None if cut_short else root.store.written
+    note_coordinates(store, [*groups, *map(references_group_name, groups)], check, written)
+    consolidate_zarr_metadata(store, check)
 
 
 def _forget_ends_of_other_kernels(
     store: Store, root: StoredGroup, experiment: str, check: WriteCheck | None
 ) -> None:
-    """Take checkpoints that growing will remove out of the ledgers; such runs begin anew."""
-    for group in (experiment, references_group_name(experiment)):
-        ends = end_checkpoints_group_name(group)
-        if ends in root and (root[ends].attrs.get("code") != checkpoints.checkpoint_code_hash()):
-            known = ledger_of_group(store, group)
-            note_files(store, group, {}, check, [p for p in known if p.startswith(f"{ends}/")])
+    """Remove checkpoints of other kernels from the ledgers, since growing deletes them.
+
+    Runs that are extended then start from their beginning.
+    """
+    ends, references = end_checkpoints_group_name(experiment), references_group_name(experiment)
+    for group, holder in ((experiment, ends), (references, references)):
+        if holder in root and not _has_own_checkpoints(root[holder]):
+            of_ends = f"{holder}/{checkpoints.CHECKPOINT.name}/"
+            gone = [path for path in ledger_of_group(store, group) if path.startswith(of_ends)]
+            note_files(store, group, {}, check, gone)
 
 
-def _plugins_attribute_of_store(root: StoredGroup, study: "Study") -> dict[str, Any]:
-    """The attribute of plugins, also those that the study no longer names; none without any."""
-    known = root.attrs.get("plugins", {})
-    known |= {
-        plugin.name: {"sha256": plugin.hash, "source": plugin.text}
-        for plugin in study.library.plugins
-    }
-    return {"plugins": known} if known else {}
+def _has_own_checkpoints(group: StoredGroup) -> bool:
+    """Whether the checkpoints in a group were written by this version of the kernels."""
+    return bool(group.attrs.get("code") == checkpoints.checkpoint_code_hash())
 
 
 def _is_store_up_to_date(
-    store: Store, root: StoredGroup, study: "Study", entries: Sequence[Entry]
+    store: Store, root: StoredGroup, study: "Study", entries: "Sequence[ExperimentDiff]"
 ) -> bool:
-    """Whether the store was brought up to just this study, whose text is written last."""
-    if root.attrs["studies"] != [study.text] or any(entry.new for entry in entries):
-        return False
-    if any(_was_growing_cut_short(store, entry) for entry in entries):
-        return False
-    return not any(
-        end_checkpoints_group_name(entry.name) not in root
-        or _needs_longer_time_axis(storage.open_zarr_group(root, entry.name), entry)
+    """Whether the store already holds exactly this study, whose text is written last."""
+    return root.attrs["studies"] == [study.text] and not any(
+        entry.new or is_growing(store, entry.name) or _needs_longer_time_axis(store, entry)
         for entry in entries
     )
 
 
-def _was_growing_cut_short(store: Store, entry: Entry) -> bool:
-    """Whether an experiment's arrays may have grown, and the root's copies of their metadata not.
-
-    A growing experiment is without copies of its own, from its first change to when all are made.
-    """
-    return not read_zarr_metadata(store.place / entry.name).get("consolidated_metadata")
-
-
-def _needs_longer_time_axis(group: StoredGroup, entry: Entry) -> bool:
-    """Whether an experiment's time axis is to be extended, or was half extended."""
-    axis = storage.to_attribute_json(time_axis_of_experiment(entry.experiment))
-    if group.attrs.get("time_axis") != axis:
-        return True
-    return bool(group["time"].shape != entry.experiment.times.shape)
+def _needs_longer_time_axis(store: Store, entry: ExperimentDiff) -> bool:
+    """Whether an experiment's time axis must be extended, or was extended only in part."""
+    place, experiment = store.place / entry.name, entry.experiment
+    stored: str | None = files.read_zarr_metadata(place)["attributes"].get("time_axis")
+    shape: list[int] = files.read_zarr_metadata(place / "time")["shape"]
+    return stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)]
 
 
-def time_axis_of_experiment(experiment: ResolvedExperiment) -> dict[str, Any]:
-    """An experiment's duration and samples, as they are stored."""
-    return {"duration": experiment.duration, "samples": experiment.time_axis.settings}
+def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
+    """The duration and samples of an experiment, as JSON for the store."""
+    settings = experiment.time_axis.settings
+    return to_attribute_json({"duration": experiment.duration, "samples": settings})
 
 
-def _create_or_grow_experiment_group(root: StoredGroup, entry: Entry) -> None:
-    table, system = entry.table, entry.table.systems[0]
-    group = _require_zarr_group(root, entry.name)
-    present = group["row"].shape[0] if "row" in group else 0
-    rows = max(present, _largest_state_rows(table))
-    sizes = {"run": entry.size, "time": len(entry.experiment.times), "row": rows, "component": 3}
+# --- arrays ----------------------------------------------------------------------------------
+
+
+def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff) -> None:
+    experiment, table = entry.experiment, entry.table
+    group = arrays.require_zarr_group(root, entry.name)
     layout = layout_of_entry(entry)
-    # The first change: by it the group loses its copies of what grows.
-    group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
-    for variable in _array_variables_of_experiment(entry):
-        _create_or_grow_array(group, variable, sizes, layout)
-    initial = _create_or_grow_array(group, variables.INITIAL_STATE, sizes)
-    _create_or_grow_end_checkpoints(root, entry, layout)
+    # This change comes first: zarr thereby drops the group's consolidated metadata, whose absence
+    # marks the group as growing.
+    group.attrs["layout"] = to_attribute_json(layout)
+    rows = max(_state_rows(group), _largest_state_rows(table))
+    sizes = {"run": entry.size, "time": len(experiment.times), "row": rows, "component": 3}
+    create_or_grow_arrays(group, _array_variables_of_experiment(entry), sizes, layout)
+    initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
+    ends, longest = end_checkpoints_group_name(entry.name), _longest_checkpoint(table)
+    _create_or_grow_checkpoints(root, ends, entry.size, longest, layout)
     digests = write_initial_states(initial, entry, entry.known)
-    if entry.experiment.reference is not None:
-        create_or_grow_reference_arrays(root, table)
-    write_axis_coordinates(group, entry, system)
-    _write_group_attributes(group, entry, system)
+    create_or_grow_reference_arrays(root, table)
+    write_axis_coordinates(group, entry, table.systems[0])
+    _write_group_attributes(group, entry, table.systems[0])
     write_run_coordinates(group, entry)
     _write_run_ids(group, entry, digests)
 
 
-def _array_variables_of_experiment(entry: Entry) -> tuple[variables.Variable, ...]:
-    """The variables that tasks write."""
-    sampled = variables.sampled_variables(entry.experiment, entry.table.systems)
-    return (*sampled, *variables.run_variables(entry.experiment.record, entry.table.systems[0]))
+def _array_variables_of_experiment(entry: ExperimentDiff) -> list[Variable]:
+    """The variables of an experiment that tasks write."""
+    experiment, systems = entry.experiment, entry.table.systems
+    return [
+        *variables.sampled_variables(experiment, systems),
+        *variables.run_variables(experiment.record, systems[0]),
+    ]
 
 
-def layout_of_entry(entry: Entry) -> Layout:
-    """The `Layout` of an experiment's arrays: as it is stored, or chosen."""
+def layout_of_entry(entry: ExperimentDiff) -> Layout:
+    """The `Layout` of an experiment's arrays: the stored one, or a new choice."""
     if entry.layout is not None:
         return entry.layout
     states = any(len(variable.dims) > 2 for variable in _array_variables_of_experiment(entry))
@@ -266,282 +292,270 @@ def layout_of_entry(entry: Entry) -> Layout:
 
 
 def _largest_state_rows(table: RunTable) -> int:
-    rows: int = max(made.rows for made in table.systems)
-    return rows
+    return max(system.rows for system in table.systems)
 
 
-def _create_or_grow_end_checkpoints(root: StoredGroup, entry: Entry, layout: Layout) -> None:
-    """Room for the checkpoint of each run at its end."""
-    name = end_checkpoints_group_name(entry.name)
-    table, methods = entry.table, [e.integrator() for e in entry.experiment.integrators]
-    rows = np.array([system.rows for system in table.systems])
-    pairs: dict[tuple[int, int], tuple[int, int]] = {}
-    for _, runs in table.slabs():
-        systems, integrators = runs.system_index, runs.integrator_index
-        _, first = np.unique(integrators * (rows.max() + 1) + rows[systems], return_index=True)
-        for i, s in zip(integrators[first].tolist(), systems[first].tolist(), strict=True):
-            pairs.setdefault((i, int(rows[s])), (i, s))
-    record = entry.experiment.record
-    longest = max(
-        diagnostics.checkpoint_size(methods[i], table.systems[s], record) for i, s in pairs.values()
+def _state_rows(group: StoredGroup) -> int:
+    """Number of rows of a state in an experiment's group; 0 if the group is new."""
+    return group["row"].size if "row" in group else 0
+
+
+def _longest_checkpoint(table: RunTable) -> int:
+    """Number of values in the longest checkpoint of a finished run."""
+    systems, experiment = table.systems, table.experiment
+    occurring = {
+        pair
+        for _, runs in table.slabs()
+        for pair in np.unique(runs.integrator_index * len(systems) + runs.system_index).tolist()
+    }
+    of_rows = {}
+    for integrator, system in (divmod(pair, len(systems)) for pair in occurring):
+        of_rows[integrator, systems[system].rows] = systems[system]
+    return max(
+        checkpoint_size(experiment.integrators[integrator].integrator(), system, experiment.record)
+        for (integrator, _), system in of_rows.items()
     )
-    _grow_checkpoint_array(root, name, entry.size, longest, layout)
 
 
-def _grow_checkpoint_array(
+def _create_or_grow_checkpoints(
     root: StoredGroup, name: str, runs: int, longest: int, layout: Layout
 ) -> None:
-    """An array of checkpoints, of as many numbers as the longest one has."""
-    group = _require_zarr_group(root, name)
-    if group.attrs.get("code") != checkpoints.checkpoint_code_hash():
-        if checkpoints.CHECKPOINT.name in group:  # of other kernels: such runs begin anew
-            del group[checkpoints.CHECKPOINT.name]
+    """Create or grow the array of checkpoints at the ends of runs, `longest` numbers each."""
+    group, variable = arrays.require_zarr_group(root, name), checkpoints.CHECKPOINT
+    if not _has_own_checkpoints(group):
+        if variable.name in group:
+            del group[variable.name]
         group.attrs["code"] = checkpoints.checkpoint_code_hash()
-    known = checkpoints.CHECKPOINT.name in group
-    present = group[checkpoints.CHECKPOINT.name].shape[1] if known else 1
-    sizes = {"run": runs, "number": max(longest, present, 1)}
-    _create_or_grow_array(group, checkpoints.CHECKPOINT, sizes, layout)
+    present = group[variable.name].shape[1] if variable.name in group else 1
+    sizes = {"run": runs, "number": max(longest, present)}
+    create_or_grow_arrays(group, [variable], sizes, layout)
 
 
-def _require_zarr_group(root: StoredGroup, name: str) -> StoredGroup:
-    parts = name.split("/")
-    for depth in range(1, len(parts) + 1):  # zarr makes those above only with one that is new
-        root.require_group("/".join(parts[:depth]))
-    return storage.open_zarr_group(root, name)
-
-
-def _create_or_grow_array(
-    group: StoredGroup,
-    variable: variables.Variable,
-    sizes: Mapping[str, int],
-    layout: Layout | None = None,
-) -> StoredArray:
-    """The variable's array, made if it is not there and resized if it is too short."""
-    array = group.get(variable.name)
-    if array is None:
-        return storage.create_variable_array(group, variable, sizes, layout)
-    shape = tuple(sizes[dim] for dim in variable.dims)
-    if array.shape != shape:
-        array.resize(shape)
-    return array
-
-
-def write_initial_states(array: StoredArray, entry: Entry, since: int) -> NDArray[np.uint64]:
-    """Write the initial states of the rows from `since` on; their `RunTable.digests`."""
+def write_initial_states(
+    array: StoredArray, entry: ExperimentDiff, since: int
+) -> NDArray[np.uint64]:
+    """Write the initial states of the rows from `since` on; return their `RunTable.digests`."""
     digests = np.zeros(entry.size - since, dtype=np.uint64)
     for runs, states, own in entry.table.with_states() if len(digests) else ():
         rows = entry.rows[runs].astype(int)
         new = np.flatnonzero(rows >= since)
         digests[rows[new] - since] = own[new]
-        _write_states(array, states[new], rows[new])
+        _write_states(array, rows[new], states[new])
     return digests
 
 
-def _write_states(array: StoredArray, states: NDArray[np.float64], rows: RowNumbers) -> None:
-    """Write states into some rows, ascending by parts; shorter ones are filled up with NaN."""
-    first = 0
-    for part in ranges_of(rows):
-        filled = np.full((len(part), *array.shape[1:]), np.nan)
-        filled[:, : states.shape[1]] = states[first : first + len(part)]
-        array[part.start : part.stop] = filled
-        first += len(part)
+def _write_states(array: StoredArray, rows: NDArray[np.int_], states: NDArray[np.float64]) -> None:
+    """Write states into rows; shorter states are padded with NaN."""
+    filled = np.full((len(rows), *array.shape[1:]), np.nan)
+    filled[:, : states.shape[1]] = states
+    if len(rows):
+        array.oindex[rows] = filled
 
 
-def _reference_variables(reference: Reference) -> tuple[variables.Variable, ...]:
-    """The variables of references that tasks write, the count of samples last."""
-    low = variables.Variable(
-        "states_low", variables.STATE_DIMS, "1", "what the reference states have beyond doubles"
-    )
-    return (
-        variables.Variable("states", variables.STATE_DIMS, "1", "reference states"),
-        *([low] if reference.is_precise else []),
-        variables.Variable(
-            "error", ("run", "time"), "1", variables.reference_error_text(reference)
-        ),
-        variables.Variable(
-            variables.CPU_TIME, ("run",), "s", "CPU time of the reference and its own error"
-        ),
+def _reference_variables(reference: Reference) -> list[Variable]:
+    """The variables of references that tasks write, the sample count last."""
+    text, used = variables.reference_error_text(reference), variables.CPU_TIME
+    low = "what the reference states have beyond doubles"
+    precise = [Variable("states_low", variables.STATE_DIMS, "1", low)]
+    return [
+        Variable("states", variables.STATE_DIMS, "1", "reference states"),
+        *(precise if reference.is_precise else []),
+        Variable("error", ("run", "time"), "1", text),
+        Variable(used, ("run",), "s", "CPU time of the reference and its own error"),
         *variables.OF_REFERENCE_ENDS,
         variables.SAMPLE_COUNT,
-    )
+    ]
 
 
 def create_or_grow_reference_arrays(
     root: StoredGroup, table: RunTable, states_anew: bool = False
 ) -> None:
-    """Make the arrays of a table's references, or grow them to those that it needs.
+    """Create the arrays for the references of a run table, or grow them.
 
-    Initial states are written of new ones, or of all.
+    Parameters
+    ----------
+    root : zarr.Group
+    table : sweep.study.run_table.RunTable
+    states_anew : bool
+        Whether to write the initial states of all references, not only of new ones.
     """
-    references, name = references_of_run_table(table), table.experiment.name
-    reference = table.experiment.reference
-    if references is None or reference is None:
+    references, experiment = references_of_run_table(table), table.experiment
+    if references is None or (reference := experiment.reference) is None:
         return
-    runs = storage.open_zarr_group(root, name)
-    rows = max(runs["row"].shape[0] if "row" in runs else 0, _largest_state_rows(table))
-    group = _require_zarr_group(root, references_group_name(name))
+    name = references_group_name(experiment.name)
+    rows = max(_state_rows(open_zarr_group(root, experiment.name)), _largest_state_rows(table))
+    group = arrays.require_zarr_group(root, name)
     known = stored_rows_by_run_id(group)
     fresh = [i for i, run_id in enumerate(references.ids) if run_id not in known]
-    size = len(known) + len(fresh)
-    sizes = {"run": size, "time": references.samples, "row": rows, "component": 3}
+    row_of = known | {run_id: len(known) + k for k, run_id in enumerate(references.ids[fresh])}
+    sizes = {"run": len(row_of), "time": references.samples, "row": rows, "component": 3}
     if "layout" not in group.attrs:
-        layout = Layout.choose(size, references.samples, 3 * rows)
-        group.attrs["layout"] = storage.to_attribute_json(asdict(layout))
-    layout = storage.layout_of_group(group)
-    for variable in _reference_variables(reference):
-        _create_or_grow_array(group, variable, sizes, layout)
-    by_rows = {made.rows: made for made in table.systems}.values()
-    longest = max(checkpoints.reference_checkpoint_length(reference, made) for made in by_rows)
-    _grow_checkpoint_array(root, references_group_name(name), size, longest, layout)
-    initial = _create_or_grow_array(group, variables.INITIAL_STATE, sizes)
-    ids = [*known, *references.ids[fresh]]
-    row_of = {run_id: row for row, run_id in enumerate(ids)}
+        layout = Layout.choose(len(row_of), references.samples, 3 * rows)
+        group.attrs["layout"] = to_attribute_json(layout)
+    layout = arrays.layout_of_group(group)
+    create_or_grow_arrays(group, _reference_variables(reference), sizes, layout)
+    longest = max(
+        checkpoints.reference_checkpoint_length(reference, system)
+        for system in {made.rows: made for made in table.systems}.values()
+    )
+    _create_or_grow_checkpoints(root, name, len(row_of), longest, layout)
+    run_id = _coordinate("run_id", str, "run")
+    made = create_or_grow_arrays(group, [INITIAL_STATE, run_id], sizes)
     for i in range(len(references.ids)) if states_anew else fresh:
         states = table.initial_states(references.first_run[i : i + 1])
-        _write_states(initial, states, np.array([row_of[references.ids[i]]]))
-    storage.write_coordinate_array(group, "run_id", ids, "run")
+        _write_states(made[INITIAL_STATE.name], np.array([row_of[references.ids[i]]]), states)
+    made["run_id"][:] = np.array([*row_of], dtype=object)
 
 
-def write_axis_coordinates(group: StoredGroup, entry: Entry, system: "System") -> None:
+# --- coordinates and attributes --------------------------------------------------------------
+
+
+def _coordinate(
+    name: str,
+    dtype: Any,
+    dim: str,
+    units: str | None = None,
+    long_name: str | None = None,
+    attributes: dict[str, Any] | None = None,
+) -> Variable:
+    """The variable of a coordinate; it reads as NaN, "" or 0 where nothing was written."""
+    known, long_name = np.dtype(dtype), long_name or name.replace("_", " ")
+    kind, fill = known.name, np.nan if known.kind == "f" else np.zeros((), known).item()
+    if known.kind in "UO":
+        kind, fill = "string", ""
+    return Variable(name, (dim,), units or "1", long_name, kind, fill, attributes or {})
+
+
+def write_axis_coordinates(group: StoredGroup, entry: ExperimentDiff, system: "System") -> None:
     """Write the coordinates ``time``, ``row`` and ``component``."""
     before = group["row"][:].tolist() if "row" in group else []
-    labels = state_row_labels(entry.table.systems, before if all(before) else ())
-    if len(labels) < len(before):  # which are lost, of systems with more rows
-        labels = [str(row) for row in range(len(before))]
-    storage.write_coordinate_array(
-        group, "time", entry.experiment.times, "time", units=system.time_units, long_name="time"
-    )
-    storage.write_coordinate_array(group, "row", labels, "row")
-    storage.write_coordinate_array(group, "component", ["x", "y", "z"], "component")
+    labels = {"row": _row_labels(entry.table.systems, before), "component": ["x", "y", "z"]}
+    values = {name: np.array(own, dtype=object) for name, own in labels.items()}
+    values["time"] = entry.experiment.times
+    made = [
+        _coordinate(name, own.dtype, name, system.time_units if name == "time" else None)
+        for name, own in values.items()
+    ]
+    sizes = {name: len(own) for name, own in values.items()}
+    for name, array in create_or_grow_arrays(group, made, sizes).items():
+        array[:] = values[name]
 
 
-def state_row_labels(systems: "Sequence[System]", before: Sequence[str] = ()) -> list[str]:
-    """What the rows of the systems' states are, where it is the same in all; else numbers.
+def _row_labels(systems: "Sequence[System]", before: list[str]) -> list[str]:
+    """The labels of the rows of a state, if all systems agree on them; otherwise numbers.
 
-    `before` are the labels of a store that grows.
+    `before` are the labels that the store already has, empty where an earlier growth was
+    interrupted.
     """
-    every = [made.row_labels for made in systems] + ([list(before)] if len(before) else [])
+    every = [system.row_labels for system in systems] + [before] * all(before)
     longest = max(every, key=len)
-    if all(longest[: len(own)] == own for own in every):
+    if len(longest) >= len(before) and all(longest[: len(own)] == own for own in every):
         return longest
-    return [str(row) for row in range(len(longest))]
+    return [str(row) for row in range(max(len(longest), len(before)))]
 
 
-def _write_group_attributes(group: StoredGroup, entry: Entry, system: "System") -> None:
+def _write_group_attributes(group: StoredGroup, entry: ExperimentDiff, system: "System") -> None:
     experiment = entry.experiment
     methods = json.loads(group.attrs.get("integrators", "{}"))
-    # Of which the degree may depend on a scanned parameter.
+    # Of all systems, since the degree of a quantity may depend on a scanned parameter.
     quantities = {
         (of.name, of.kind, of.degree) for made in entry.table.systems for of in made.quantities
     }
     for method in experiment.integrators:
         made = method.integrator()
+        lost = {of[0] for of in quantities if not made.keeps(*of)}
         methods[method.label] = {
             "name": made.name,
             "options": made.options,
             "order": made.order,
             "symmetric": made.symmetric,
             "symplectic": "symplectic_form" in made.preserves,
-            "preserves": sorted(
-                {of[0] for of in quantities if made.keeps(*of)}
-                - {of[0] for of in quantities if not made.keeps(*of)}
-            ),
+            "preserves": sorted({name for name, *_ in quantities} - lost),
             "adaptive": made.adaptive,
             "family": made.family,
         }
+    parameters = {"name": system.name, "parameters": system.parameters}
     group.attrs.update(
         {
             "title": f"{entry.name}: {system.description}",
-            "experiment": storage.to_attribute_json(experiment.expanded()),
-            "fixed": storage.to_attribute_json(experiment.shared_settings),
-            "time_axis": storage.to_attribute_json(time_axis_of_experiment(experiment)),
-            "integrators": storage.to_attribute_json(methods),
-            "system": storage.to_attribute_json(
-                {"name": system.name, "parameters": system.parameters}
-            ),
+            "experiment": to_attribute_json(experiment.expanded()),
+            "fixed": to_attribute_json(experiment.shared_settings),
+            "time_axis": _time_axis_as_json(experiment),
+            "integrators": to_attribute_json(methods),
+            "system": to_attribute_json(parameters),
             "duration": experiment.duration,
             "samples": experiment.samples,
         }
     )
 
 
-def run_coordinate_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
-    """What the coordinates along ``run`` say of each of some runs, by name.
-
-    Those of an experiment's `group`, which may have axes that only an earlier version of the
-    study had; without ``run``, ``run_id`` and ``in_study``, which depend on the rows.
-
-    Parameters
-    ----------
-    group : zarr.Group
-    runs : sweep.study.run_table.RunTable
-    """
-    columns = {
-        "integrator": runs.column("integrator"),
-        "step_size": runs.step_size,
-        "tolerance": runs.tolerance,
-        "adaptive": runs.adaptive,
-        "initial_condition": runs.column("initial_condition"),
-        "ensemble": runs.column("ensemble"),
-        **_scanned_axis_columns(group, runs),
-        **_start_family_columns(group, runs),
-    }
-    if runs.experiment.repeat > 1 or "repeat" in group:
-        columns["repeat"] = runs.repeat.astype(np.int64)
-    return columns
-
-
-def write_run_coordinates(group: StoredGroup, entry: Entry) -> None:
-    """Every row's labels; those of rows that the study no longer has stay as they were."""
+def write_run_coordinates(group: StoredGroup, entry: ExperimentDiff) -> None:
+    """Write the coordinates of all rows of the study; rows that left the study keep theirs."""
     table, system = entry.table, entry.table.systems[0]
-    some = table.take(np.arange(1))
-    scan, starts = _scanned_axis_columns(group, some), _start_family_columns(group, some)
-    columns = run_coordinate_columns(group, some)
+    names = _run_columns(group, entry, np.arange(1))
+    scanned = {*table.scanned, *group.attrs.get("scanned", [])}
+    families = {*table.starts.coordinates, *group.attrs.get("start_axes", [])}
+    of_starts = dict.fromkeys(families, {variables.AXIS_OF: "initial_condition"})
     units = {"step_size": system.time_units, **system.parameter_units}
-    arrays = {}
-    for name, values in columns.items():
-        attributes = {"units": units.get(name, "1")}
-        if name in starts:
-            attributes[variables.AXIS_OF] = "initial_condition"
-        arrays[name] = storage.require_coordinate_array(
-            group, name, entry.size, values.dtype, "run", **attributes
-        )
-    for name, dtype, said in (
-        ("in_study", bool, {}),
-        ("run", int, {"long_name": "row of the table"}),
-    ):
-        arrays[name] = storage.require_coordinate_array(
-            group, name, entry.size, np.dtype(dtype), "run", **said
-        )
+    texts = {"run": "row of the table"}
+    made = [
+        _coordinate(name, own.dtype, "run", units.get(name), texts.get(name), of_starts.get(name))
+        for name, own in names.items()
+    ]
+    stored = create_or_grow_arrays(group, made, {"run": entry.size})
     for first, last in entry.slabs():
         runs = entry.runs_of_rows(first, last)
-        places = entry.rows[runs] - first
-        in_study = np.zeros(last - first, dtype=bool)
-        in_study[places] = True
-        arrays["in_study"][first:last] = in_study
-        arrays["run"][first:last] = np.arange(first, last)
-        for name, values in run_coordinate_columns(group, table.take(runs)).items():
-            values = values.astype(object) if values.dtype.kind == "U" else values
+        for name, values in _run_columns(group, entry, runs).items():
             if len(runs) < last - first:
-                known = arrays[name][first:last]
-                known[places] = values
+                known = stored[name][first:last]
+                if name == "in_study":
+                    known[:] = False
+                known[entry.rows[runs] - first] = values
                 values = known
-            arrays[name][first:last] = values
+            stored[name][first:last] = values.astype(object) if values.dtype.kind == "U" else values
     group.attrs.update(
         {
-            "coordinates": " ".join(["run_id", "in_study", *columns]),
-            "scanned": list(scan),
-            "start_axes": list(starts),
+            "coordinates": " ".join(["run_id", *(name for name in names if name != "run")]),
+            "scanned": [name for name in names if name in scanned],
+            "start_axes": [name for name in names if name in families],
             "rows_left_study": entry.size - len(entry.rows),
         }
     )
 
 
-def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]) -> None:
-    """The ids of new rows, of their digests: nothing of these is computed before."""
-    array = storage.require_coordinate_array(
-        group, "run_id", entry.size, np.dtype(str), "run", long_name="identity of the run"
-    )
+def _run_columns(
+    group: StoredGroup, entry: ExperimentDiff, of: NDArray[np.integer]
+) -> dict[str, np.ndarray]:
+    """The coordinates along ``run`` of the runs `of`, by name, without the ids.
+
+    They include the axes that only an earlier version of the study had, which the experiment's
+    `group` lists. Scanned numbers are floats, since an axis of integers may get other values later;
+    only parameters that are integers by nature, such as a number of bodies, are stored as integers.
+    """
+    runs = entry.table.take(of)
+    system, earlier = runs.systems[0], group.attrs
+    whole = {own.name for own in dataclasses.fields(system) if own.type in (int, "int")}
+    named = ("integrator", "step_size", "tolerance", "adaptive", "initial_condition", "ensemble")
+    columns = {"in_study": np.ones(runs.size, dtype=bool), "run": entry.rows[of].astype(np.int64)}
+    columns |= {name: runs.column(name) for name in named}
+    for name, values in runs.scan.items():
+        kind = int if name in whole and values.dtype.kind == "i" else float
+        columns[name] = values if values.dtype.kind == "U" else values.astype(kind)
+    for name in earlier.get("scanned", []):
+        if name not in columns:
+            text, value = group[name].dtype.kind not in "biuf", system.parameters[name]
+            columns[name] = np.full(runs.size, str(value) if text else value)
+    columns |= {name: np.full(runs.size, np.nan) for name in earlier.get("start_axes", [])}
+    columns |= {name: runs.column(name) for name in runs.starts.coordinates}
+    if runs.experiment.repeat > 1 or "repeat" in group:
+        columns["repeat"] = runs.repeat.astype(np.int64)
+    return columns
+
+
+def _write_run_ids(group: StoredGroup, entry: ExperimentDiff, digests: NDArray[np.uint64]) -> None:
+    """Write the ids of new rows, from their digests; runs without an id are not computed."""
+    run_id = _coordinate("run_id", str, "run", long_name="identity of the run")
+    array = create_or_grow_arrays(group, [run_id], {"run": entry.size})["run_id"]
     for first in range(0, len(digests), SLAB):
         ids = ids_of_digests(digests[first : first + SLAB]).astype(str).astype(object)
         array[entry.known + first : entry.known + first + len(ids)] = ids
@@ -549,29 +563,48 @@ def _write_run_ids(group: StoredGroup, entry: Entry, digests: NDArray[np.uint64]
     group.attrs[ROWS_OF] = hash_of_run_table(entry.experiment) if in_order else ""
 
 
-def _scanned_axis_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
-    """The scanned columns, also of axes that only an earlier version of the study scanned.
+# --- copies of metadata ----------------------------------------------------------------------
 
-    Numbers are floats, since an axis of whole numbers may get others later; those of parameters
-    that are whole numbers, as how many bodies there are, are integers.
+
+def consolidate_zarr_metadata(store: Store, check: WriteCheck | None = None) -> None:
+    """Consolidate the metadata of each experiment and of the root, for fast opening.
+
+    The result is that of `zarr.consolidate_metadata`, but each file is read only once.
     """
-    system = runs.systems[0]
-    whole = {own.name for own in dataclasses.fields(system) if own.type in (int, "int")}
-    scan = {
-        name: values
-        if values.dtype.kind == "U"
-        else values.astype(int if name in whole and values.dtype.kind == "i" else float)
-        for name, values in runs.scan.items()
-    }
-    for name in group.attrs.get("scanned", []):
-        if name not in scan:
-            value = runs.systems[0].parameters[name]
-            text = group[name].dtype.kind not in "biuf"
-            scan[name] = np.full(runs.size, str(value) if text else value)
-    return scan
+    found = files.read_metadata_below(store.place)
+    for metadata in found.values():
+        if metadata.get("node_type") == "group":
+            metadata["consolidated_metadata"] = _consolidation({})
+    for name in [name for name in found if "/" not in name and name != INTERNAL]:
+        top = f"{name}/"
+        inner = {path[len(top) :]: own for path, own in found.items() if path.startswith(top)}
+        whole = found[name] | {"consolidated_metadata": _consolidation(inner)}
+        _write_metadata(store, name, whole, check)
+    root = files.read_zarr_metadata(store.place) | {"consolidated_metadata": _consolidation(found)}
+    _write_metadata(store, "", root, check)
 
 
-def _start_family_columns(group: StoredGroup, runs: RunTable) -> dict[str, np.ndarray]:
-    """Axes of families of starts, also those that only an earlier version of the study had."""
-    earlier = {name: np.full(runs.size, np.nan) for name in group.attrs.get("start_axes", [])}
-    return {**earlier, **{name: runs.column(name) for name in runs.starts.coordinates}}
+def _consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The ``consolidated_metadata`` of a group, from the metadata of all nodes below, by path."""
+    return {"kind": "inline", "must_understand": False, "metadata": metadata}
+
+
+def _write_metadata(
+    store: Store, name: str, metadata: dict[str, Any], check: WriteCheck | None
+) -> None:
+    if not name:
+        metadata["consolidated_metadata"]["seals"] = files.checksums_of_root(metadata)
+    text = json.dumps(metadata, indent=2)
+    put_durably(store.place / name / METADATA, text.encode(), check)
+
+
+def set_root_attributes(
+    store: Store, attributes: Mapping[str, object], check: WriteCheck | None = None
+) -> None:
+    """Set attributes of the root without removing its consolidated metadata."""
+    store = store.anew()
+    if not store.consolidated:  # an earlier growth was interrupted
+        consolidate_zarr_metadata(store, check)
+        store = store.anew()
+    metadata = store.metadata | {"attributes": {**store.attributes, **attributes}}
+    _write_metadata(store, "", metadata, check)

@@ -1,7 +1,7 @@
-"""The difference between a study and a store: which runs it asks for, and which rows they are.
+"""The difference between a study and a store: which rows the study's runs have or will get.
 
-`diff_store_against_study` reads a store and says what a study would add, or refuses it.
-Nothing here writes.
+`diff_store_against_study` finds what a study would add to a store, or refuses the study. Nothing
+in this module writes.
 """
 
 import functools
@@ -21,17 +21,15 @@ from integrators.status import STEP_TOO_SMALL
 from integrators.stepping.adaptive import MOST_STEPS, PACE
 from sweep.errors import StoreError
 from sweep.plugins.registry import Library
-from sweep.store import storage
+from sweep.store import arrays
+from sweep.store.arrays import Layout, StoredGroup
 from sweep.store.backends.places import ObjectPlace
-from sweep.store.chunk_layout import Layout
 from sweep.store.files import (
     RowNumbers,
     are_runs_computed_to_sample,
-    read_1d_arrays,
     references_group_name,
 )
 from sweep.store.lease.sessions import code_hash
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
@@ -45,30 +43,29 @@ ROWS_OF = "rows_of"  # attribute of a group
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ExperimentDiff:
     """An experiment of the study and its rows in the store.
 
     Parameters
     ----------
     table : sweep.study.run_table.RunTable
     rows : ndarray of int, shape (runs,)
-        Row of each run of the table; new ones come after those that are there.
+        Row of each run of the table; new runs get the rows after the existing ones.
     pending : ndarray of bool, shape (runs,)
-        Whether the run is still to be computed.
+        Whether the run must still be computed.
     standing : ndarray of int, shape (runs,)
-        Samples of each run that are there, from which it goes on.
+        Number of samples that the store has of each run, from which the run resumes.
     known : int
-        Rows that the store has already; 0 if the experiment is new.
+        Number of rows that the store already has; 0 if the experiment is new.
     gone : int
-        Rows of the store that the study no longer asks for.
-    layout : sweep.store.chunk_layout.Layout or None
-        As in the store; None if the experiment is new.
+        Number of rows that are no longer in the study.
+    layout : sweep.store.arrays.Layout or None
+        The stored layout; None if the experiment is new.
     references : dict of str to int
-        By the id of each reference trajectory that the store knows, in the order of its rows, the
-        samples that are there.
+        Number of stored samples of each reference trajectory, by its id, in the order of rows.
     anew : dict of str to ndarray of int
-        Rows by group of what is computed again, since a smaller ``max_steps`` ended it, or the
-        reference that it is measured against.
+        Rows to compute again, by group: runs and references that a smaller ``max_steps`` ended,
+        and the runs that are measured against such a reference.
     """
 
     table: RunTable
@@ -81,29 +78,29 @@ class Entry:
     references: dict[RunId, int] = field(default_factory=dict)
     anew: dict[str, RowNumbers] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def experiment(self) -> ResolvedExperiment:
-        """The `sweep.study.ResolvedExperiment`."""
+        """The experiment of the table."""
         return self.table.experiment
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
-        """Of the experiment, and of its group."""
+        """Name of the experiment and of its group."""
         return self.experiment.name
 
-    @property
+    @functools.cached_property
     def new(self) -> int:
-        """Number of runs that the store does not know yet."""
+        """Number of runs that have no row in the store yet."""
         return int(np.sum(self.rows >= self.known))
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
-        """Rows of the store with this study."""
+        """Number of rows of the group once it has grown to this study."""
         return self.known + self.new
 
     @functools.cached_property
     def in_order(self) -> bool:
-        """Whether the rows are in the order of the run table."""
+        """Whether the rows ascend with the runs of the table."""
         return bool(np.all(self.rows[1:] > self.rows[:-1]))
 
     @functools.cached_property
@@ -111,25 +108,25 @@ class Entry:
         return None if self.in_order else np.argsort(self.rows)
 
     def runs_of_rows(self, first: int, last: int) -> NDArray[np.intp]:
-        """The runs in the rows from `first` to before `last`, in the order of the rows."""
+        """The runs whose rows are in the half-open range `first` to `last`, in row order."""
         bounds = np.array([first, last], dtype=self.rows.dtype)
         low, high = np.searchsorted(self.rows, bounds, sorter=self._order)
         return np.arange(low, high) if self._order is None else self._order[low:high]
 
     def pending_runs(self, first: int, last: int) -> NDArray[np.intp]:
-        """The pending runs in the rows from `first` to before `last`, in the order of the rows."""
+        """The pending runs whose rows are in the range `first` to `last`, in row order."""
         runs = self.runs_of_rows(first, last)
         return runs[self.pending[runs]]
 
     def slabs(self, unit: int = 1) -> Iterator[tuple[int, int]]:
-        """The first row of each slab, of whole units of rows, and that of the next."""
+        """Yield half-open ranges of rows that cover the group, in multiples of `unit` rows."""
         length = max(SLAB // unit, 1) * unit
         for first in range(0, self.size, length):
             yield first, min(first + length, self.size)
 
 
-def diff_store_against_study(store: Store, study: "Study") -> list[Entry]:
-    """What `study` asks of a store, which need not exist.
+def diff_store_against_study(store: Store, study: "Study") -> list[ExperimentDiff]:
+    """Find what a study would add to a store, which need not exist.
 
     Parameters
     ----------
@@ -138,19 +135,22 @@ def diff_store_against_study(store: Store, study: "Study") -> list[Entry]:
 
     Returns
     -------
-    list of Entry
+    list of ExperimentDiff
 
     Raises
     ------
     StoreError
-        If there is something else at its place, or a store of another study, or the study changed
-        an experiment's system, time axis, record, statistics or reference, or a plugin changed.
+        If the path holds something other than a store, or the store of another study; if the study
+        changes an experiment's system, time axis, record, statistics or reference; or if the
+        source of a plugin has changed.
     """
     return diff_root_against_study(store, store.existing_root(), study)
 
 
-def diff_root_against_study(store: Store, root: StoredGroup | None, study: "Study") -> list[Entry]:
-    """As `diff_store_against_study`, of a store's root group as it is now; None without one."""
+def diff_root_against_study(
+    store: Store, root: StoredGroup | None, study: "Study"
+) -> list[ExperimentDiff]:
+    """As `diff_store_against_study`, given the root group of the store, or None if it is new."""
     if root is not None and root.attrs["study_name"] != study.name:
         raise StoreError(
             f"{store} is the store of the study {root.attrs['study_name']!r}, not of "
@@ -162,7 +162,7 @@ def diff_root_against_study(store: Store, root: StoredGroup | None, study: "Stud
 
 
 def _check_plugin_sources_unchanged(store: Store, root: StoredGroup, library: Library) -> None:
-    """Refuse a plugin whose source is another one than when the store was written."""
+    """Refuse a plugin whose source has changed since the store was written."""
     known = root.attrs.get("plugins", {})
     for plugin in library.plugins:
         before = known.get(plugin.name, {}).get("sha256", plugin.hash)
@@ -179,14 +179,14 @@ def _check_plugin_sources_unchanged(store: Store, root: StoredGroup, library: Li
 
 def _diff_entry_of_experiment(
     store: Store, root: StoredGroup | None, experiment: ResolvedExperiment
-) -> Entry:
+) -> ExperimentDiff:
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
         every, none = np.arange(table.size, dtype=np.int32), np.broadcast_to(0, table.size)
-        return Entry(table, every, np.ones(table.size, dtype=bool), none, 0, 0)
+        return ExperimentDiff(table, every, np.ones(table.size, dtype=bool), none, 0, 0)
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
-    group = storage.open_zarr_group(root, experiment.name)
+    group = arrays.open_zarr_group(root, experiment.name)
     check_experiment_unchanged(store, group, experiment)
     rows, known = rows_in_store(group, table)
     old = rows < known
@@ -196,8 +196,8 @@ def _diff_entry_of_experiment(
         done = are_runs_computed_to_sample(counts, status[: len(counts)], len(experiment.times))
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
-    references = _stored_reference_samples(store, root, experiment)
-    layout = storage.layout_of_group(group)
+    references = _count_stored_reference_samples(store, root, experiment)
+    layout = arrays.layout_of_group(group)
     ended, ids = _ended_by_smaller_bound(store, root, group, table, rows)
     ended &= ~pending
     pending[ended], standing[ended] = True, 0
@@ -208,23 +208,23 @@ def _diff_entry_of_experiment(
         references_group_name(experiment.name): np.array([of_id[own] for own in ids], dtype=int),
     }
     anew = {name: np.sort(which) for name, which in lost.items() if len(which)}
-    return Entry(table, rows, pending, standing, known, gone, layout, references, anew)
+    return ExperimentDiff(table, rows, pending, standing, known, gone, layout, references, anew)
 
 
 def _values(store: Store, group: str, *names: str) -> list[np.ndarray]:
-    """Values of arrays over runs, with what is not folded yet."""
+    """Values of arrays over runs, including records that are not folded yet."""
     with store.naming_damage():
-        found = read_1d_arrays(store.place / group, names, store.unfolded(group))
-    return list(found.values())
+        return [store.array(group, name).values() for name in names]
 
 
 def _ended_by_smaller_bound(
     store: Store, root: StoredGroup, group: StoredGroup, table: RunTable, rows: RowNumbers
 ) -> tuple[NDArray[np.bool_], list[RunId]]:
-    """Runs of the table that a smaller ``max_steps`` than the study's ended, and references.
+    """The runs of the table, and the ids of references, that a smaller ``max_steps`` ended.
 
-    The runs that are measured against such a reference are among them. What a run is known by are
-    the steps that it took; those with ``steps_of`` took none, whatever ended the run they count.
+    Runs that are measured against such a reference are included. A run is recognized by the number
+    of steps at which it stopped. With ``steps_of`` it took no steps if the run whose steps it
+    copies was ended, for whatever reason, and is always included.
     """
     ended, bound = np.zeros(table.size, dtype=bool), MOST_STEPS
     bound = json.loads(group.attrs["experiment"]).get("max_steps", bound)
@@ -238,7 +238,7 @@ def _ended_by_smaller_bound(
     if name in root:
         ends, steps = _values(store, name, variables.REFERENCE_END, "steps")
         early = (ends == variables.REFERENCE_ENDS.index("step_too_small")) & np.isfinite(steps)
-        row_of = stored_rows_by_run_id(storage.open_zarr_group(root, name))
+        row_of = stored_rows_by_run_id(arrays.open_zarr_group(root, name))
         ids = [run_id for run_id, row in row_of.items() if early[row]]
     if ids and (references := references_of_run_table(table)):
         again = np.isin(references.ids, ids)
@@ -248,16 +248,17 @@ def _ended_by_smaller_bound(
 
 
 def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]:
-    """The row of each run of a table, new ones last, and how many the store has already.
+    """The row of each run of a table, new runs last, and the number of rows that exist already.
 
-    They are known without the runs' identifiers where the group says that its rows are those of
-    just this table.
+    The ids of the runs need not be compared where the group's attribute `ROWS_OF` says that its
+    rows are exactly those of the table.
     """
     rows: RowNumbers
     in_order = group.attrs.get(ROWS_OF) == hash_of_run_table(table.experiment)
     if in_order and group["run_id"].shape == (table.size,):
         return np.arange(table.size, dtype=np.int32), table.size
-    known = _stored_digests(group)
+    none = np.zeros(0, dtype=np.uint64)
+    known = np.concatenate([none, *map(digests_of_ids, _stored_ids(group))])
     rows = np.full(table.size, -1, dtype=np.int32)
     if len(known):
         order = np.argsort(known)
@@ -270,67 +271,61 @@ def rows_in_store(group: StoredGroup, table: RunTable) -> tuple[RowNumbers, int]
     return rows, len(known)
 
 
-def _stored_digests(group: StoredGroup) -> NDArray[np.uint64]:
-    """The `RunTable.digests` of the rows of a group, up to the first row without an id."""
+def _stored_ids(group: StoredGroup) -> Iterator[list[RunId]]:
+    """Yield the ids of a group's rows in slabs, up to the first row without an id.
+
+    An interrupted growth may have left rows without ids before rows with ids. The latter do not
+    count either, since no run is computed before all ids are written.
+    """
     size = group["run_id"].shape[0] if "run_id" in group else 0
-    found = [np.zeros(0, dtype=np.uint64)]
     for first in range(0, size, SLAB):
         ids = list(itertools.takewhile(bool, group["run_id"][first : first + SLAB].tolist()))
-        found.append(digests_of_ids(ids))
+        yield ids
         if len(ids) < min(SLAB, size - first):
             break
-    return np.concatenate(found)
-
-
-def hash_of_run_table(experiment: ResolvedExperiment) -> str:
-    """A hash of what an experiment's run table depends on: all that the study says, and the code.
-
-    A group has it, as `ROWS_OF`, if its rows are those of the table, in its order.
-    """
-    parts = [experiment.expanded(), experiment.plugin_hashes(), code_hash()]
-    return hashlib.sha256(storage.to_attribute_json(parts).encode()).hexdigest()
-
-
-def _stored_reference_samples(
-    store: Store, root: StoredGroup, experiment: ResolvedExperiment
-) -> dict[RunId, int]:
-    """Samples that are there of each reference in the store, by its id."""
-    if (name := references_group_name(experiment.name)) not in root:
-        return {}
-    group = storage.open_zarr_group(root, name)
-    rows = stored_rows_by_run_id(group)
-    if variables.SAMPLE_COUNT.name not in group:  # its creation was cut short
-        return dict.fromkeys(rows, 0)
-    (counts,) = _values(store, name, variables.SAMPLE_COUNT.name)
-    return {run_id: int(counts[row]) if row < len(counts) else 0 for run_id, row in rows.items()}
 
 
 def stored_rows_by_run_id(group: StoredGroup) -> dict[RunId, int]:
-    """Row of each id in a group, up to the first row without one.
-
-    An interrupted growth may have left such rows, and ids of later chunks after them: nothing of
-    those runs is computed before all ids are there.
-    """
-    if "run_id" not in group:
-        return {}
-    ids = itertools.takewhile(bool, group["run_id"][:].tolist())
+    """The row of each run in a group, by the id of the run."""
+    ids = itertools.chain.from_iterable(_stored_ids(group))
     return {run_id: row for row, run_id in enumerate(ids)}
+
+
+def hash_of_run_table(experiment: ResolvedExperiment) -> str:
+    """A hash of all that determines an experiment's run table: its settings, plugins and the code.
+
+    A group whose rows are those of the table, in the same order, has it as attribute `ROWS_OF`.
+    """
+    parts = [experiment.expanded(), experiment.plugin_hashes(), code_hash()]
+    return hashlib.sha256(arrays.to_attribute_json(parts).encode()).hexdigest()
+
+
+def _count_stored_reference_samples(
+    store: Store, root: StoredGroup, experiment: ResolvedExperiment
+) -> dict[RunId, int]:
+    """Number of stored samples of each reference, by its id."""
+    name = references_group_name(experiment.name)
+    rows = stored_rows_by_run_id(arrays.open_zarr_group(root, name)) if name in root else {}
+    if not rows:
+        return {}
+    (counts,) = _values(store, name, variables.SAMPLE_COUNT.name)
+    return {run_id: int(counts[row]) if row < len(counts) else 0 for run_id, row in rows.items()}
 
 
 def check_experiment_unchanged(
     store: Store, group: StoredGroup, experiment: ResolvedExperiment
 ) -> None:
-    """Raise `StoreError` unless an experiment may go into its group of a store."""
+    """Raise `StoreError` if an experiment contradicts what its group in a store was begun with."""
     for grid in experiment.grids:
         _check_grid_unchanged(store, group, grid)
 
 
 def _check_grid_unchanged(store: Store, group: StoredGroup, experiment: ResolvedExperiment) -> None:
     stored = {"plugins": {}} | json.loads(group.attrs["fixed"])
-    now = json.loads(storage.to_attribute_json(experiment.shared_settings))
+    now = json.loads(arrays.to_attribute_json(experiment.shared_settings))
     _check_time_axis_continues(store, group, experiment, stored, now)
     for name in {*group.attrs["scanned"], *(axis.name for axis in experiment.scan)}:
-        for parts in (now, stored):  # a coordinate says which value each row has
+        for parts in (now, stored):  # scanned parameters are in coordinates, row by row
             parts["parameters"].pop(name, None)
     for name, value in now.items():
         if stored[name] != value:
@@ -357,12 +352,15 @@ def _check_time_axis_continues(
     stored: dict[str, Any],
     now: dict[str, Any],
 ) -> None:
-    """Let a duration be longer, the sample times going on, and the reference as far as it went."""
+    """Accept a longer duration, if the sample times and the reference continue the stored ones.
+
+    In that case `stored` is updated to agree with `now`.
+    """
     if (now["duration"], now["samples"]) == (stored["duration"], stored["samples"]):
         return
     before, times = json.loads(group.attrs["fixed"])["duration"], experiment.times
     known = group["time"][:]
-    known = known[known <= before * (1 + 1e-12)]  # more, where an extension was cut short
+    known = known[known <= before * (1 + 1e-12)]  # an interrupted extension has added times
     if len(times) < len(known) and now["duration"] < before:
         raise StoreError(
             f"{store}: experiment {experiment.name!r} was computed for {before:g}, and "
@@ -370,7 +368,7 @@ def _check_time_axis_continues(
             f"samples that `sweep show study {store}` prints, or more, or give another STORE"
         )
     if len(times) <= len(known) or np.any(np.abs(times[: len(known)] - known) > 1e-12 * known):
-        return  # the axis is another one: refused as what it is
+        return  # a different time axis, which the caller refuses
     check_runs_allow_longer_duration(experiment)
     ends = [part["reference"] and part["reference"]["until"] for part in (stored, now)]
     if ends == [before, now["duration"]]:
@@ -379,7 +377,7 @@ def _check_time_axis_continues(
 
 
 def check_runs_allow_longer_duration(experiment: ResolvedExperiment) -> None:
-    """Raise `StoreError` if runs depend on the duration."""
+    """Raise `StoreError` if runs of the experiment depend on its duration."""
     for entry in experiment.integrators:
         if "steps_of" in entry.options:
             raise StoreError(
@@ -400,11 +398,11 @@ class References:
     ----------
     ids : ndarray of str, shape (references,)
     of_start : ndarray of int, shape (systems, starts)
-        Which of them is that of a system and an initial state; -1 where there is no run.
+        Index of the reference for each system and initial state; -1 where there is no run.
     first_run : ndarray of int, shape (references,)
-        A run of the table that has the reference's system and initial state.
+        A run of the table with the system and initial state of the reference.
     samples : int
-        Leading sample times that they cover.
+        Number of leading sample times that the references cover.
     """
 
     ids: np.ndarray
@@ -413,25 +411,25 @@ class References:
     samples: int
 
     def rows(self, group: StoredGroup) -> RowNumbers:
-        """Row in the store of each reference; all exist once the store was created or grown."""
+        """Row of each reference in its group, once the store was created or grown."""
         row_of = stored_rows_by_run_id(group)
         return np.array([row_of[run_id] for run_id in self.ids])
 
     def of(self, runs: RunTable) -> RowNumbers:
-        """Which of them each of some runs is measured against."""
+        """Index of the reference that each run is measured against."""
         found: RowNumbers = self.of_start[runs.system_index, runs.start_index]
         return found
 
 
-def reference_samples(experiment: ResolvedExperiment) -> int:
-    """Leading sample times that the references of an experiment cover; 0 if it has none."""
+def count_reference_samples(experiment: ResolvedExperiment) -> int:
+    """Number of leading sample times that the references of an experiment cover; 0 without one."""
     if experiment.reference is None:
         return 0
     return int(np.sum(experiment.times <= experiment.reference.until * (1 + 1e-12)))
 
 
 def references_of_run_table(table: RunTable) -> References | None:
-    """The `References` of a run table, or None if its experiment has none."""
+    """The `References` of a run table; None if its experiment has none."""
     experiment = table.experiment
     if experiment.reference is None:
         return None
@@ -449,9 +447,9 @@ def references_of_run_table(table: RunTable) -> References | None:
         method = table.system_digests[system].method(text)
         states = map(initial_state_digest, table.starts.states_of_starts(system, starts))
         for start, digest in zip(starts.tolist(), run_digests(method, states), strict=True):
-            if digest.hex() not in place:  # a union may have a state as two of its starts
+            if digest.hex() not in place:  # a union may contain a state twice
                 place[digest.hex()] = len(place)
                 first_run.append(run_of[system, start])
             of_start[system, start] = place[digest.hex()]
-    samples = reference_samples(experiment)
+    samples = count_reference_samples(experiment)
     return References(np.array(list(place)), of_start, np.array(first_run), samples)

@@ -1,4 +1,4 @@
-"""The states in which runs of a store ended, from which others begin."""
+"""Initial states taken from the end states of the runs of another store."""
 
 import hashlib
 import json
@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.runs.query import runs_where_expression_holds
-from sweep.store import storage
 from sweep.store.backends.places import Place
 from sweep.store.open import open_study
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.limits import MEMORY
 from sweep.study.starts import StoreStarts
@@ -23,16 +22,21 @@ from sweep.study.starts import StoreStarts
 def load_starts_from_store(
     store: str | Place | Store, *, kept: str | Place | Store | None = None, **settings: Any
 ) -> StoreStarts:
-    """Read the end states of a store's runs.
+    """Read the end states of a store's runs, as initial states for others.
 
     Parameters
     ----------
     store : str, Path, ObjectPlace or Store
-        The other store.
+        The store with the end states.
     kept : str, Path or Store, optional
-        A store that was made with these starts, and knows them if the other one is gone.
+        A store that was computed from these initial states, and serves as their source if the
+        first one no longer exists.
     **settings
-        What the study says: `file`, `experiment` or "", `where_runs`, `label` or "", …
+        Settings of the study: `file`, `experiment` or "", `where_runs`, `label` or "", …
+
+    Returns
+    -------
+    StoreStarts
 
     Raises
     ------
@@ -42,23 +46,20 @@ def load_starts_from_store(
     store = Store.at(store)
     with store.reading(key="store"):
         there = store.exists()
-    if not there and kept is not None:
-        found = _starts_kept_by_store(Store.at(kept), settings)
-        if found is not None:
-            return StoreStarts(**found)
-    if not there:
+    if there:
+        experiment, members = _end_states_of_stored_runs(
+            store, settings["experiment"], settings["where_runs"]
+        )
+        label = settings["label"] or f"{store.place.stem}/{experiment}"
+        settings |= {"experiment": experiment, "label": label, "members": members}
+        return StoreStarts(**settings, digest=_hash_of_start_states(members))
+    found = None if kept is None else _starts_kept_by_store(Store.at(kept), settings)
+    if found is None:
         raise InputError(
             f"there is no store {store.absolute()}; a path is relative to the study's directory",
             key="store",
         )
-    experiment, members = _end_states_of_stored_runs(
-        store, settings["experiment"], settings["where_runs"]
-    )
-    given = {
-        "experiment": experiment,
-        "label": settings["label"] or f"{store.place.stem}/{experiment}",
-    }
-    return StoreStarts(**settings | given, digest=_hash_of_start_states(members), members=members)
+    return found
 
 
 def _hash_of_start_states(members: NDArray[np.float64]) -> str:
@@ -68,12 +69,12 @@ def _hash_of_start_states(members: NDArray[np.float64]) -> str:
 def _end_states_of_stored_runs(
     store: Store, experiment: str, where: str
 ) -> tuple[str, NDArray[np.float64]]:
-    """The experiment, and the last recorded states of its complete runs; ``(runs, rows, 3)``."""
+    """The experiment's name and the end states of its complete runs, ``(runs, rows, 3)``."""
     try:
         tree = open_study(store)
     except InputError as error:
         raise InputError(str(error), key="store") from None
-    except Exception as error:  # whatever metadata can be that Geosweep has not written
+    except Exception as error:  # metadata of a foreign store may be anything
         raise InputError(f"{store} cannot be read: {error}", key="store") from None
     names = list(tree.children)
     if not experiment and len(names) != 1:
@@ -113,7 +114,7 @@ def _end_states_of_stored_runs(
 def _trim_states_to_equal_rows(
     store: Store, experiment: str, states: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """States without rows that none of them has; refused if some have fewer than others."""
+    """The states without rows that are NaN in all; refused if some have fewer rows than others."""
     there: NDArray[np.bool_] = np.asarray(np.isfinite(states).all(axis=2))
     if (there != there[0]).any():
         raise InputError(
@@ -124,48 +125,36 @@ def _trim_states_to_equal_rows(
     return np.ascontiguousarray(states[:, there[0]])
 
 
-# --- once the other store is gone ------------------------------------------------------------
+# --- if the other store no longer exists -----------------------------------------------------
 
 
-def _starts_kept_by_store(kept: Store, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The starts as a store that was made with them knows them, or None."""
+def _starts_kept_by_store(kept: Store, settings: Mapping[str, Any]) -> StoreStarts | None:
+    """The initial states, read from a store that was computed from them; None if it lacks them."""
     try:
-        root = kept.root()
+        tree = open_study(kept)
     except (OSError, ValueError):
         return None
-    for name in storage.experiment_group_names(root):
-        group = storage.open_zarr_group(root, name)
-        for start in _starts_of_stored_group(group):
-            asked = {key: settings[key] for key in ("file", "where_runs", "normalize")}
-            asked |= {key: settings[key] for key in ("experiment", "label") if settings[key]}
-            if asked.items() <= start.items():
-                members = _ensemble_member_states(group, start["label"])
-                if members is None:
-                    continue
-                if start["normalize"] or _hash_of_start_states(members) == start["digest"]:
-                    return {**settings} | {
-                        "experiment": start["experiment"],
-                        "label": start["label"],
-                        "digest": start["digest"],
-                        "members": members,
-                        "remembered": True,
-                    }
+    asked = {key: settings[key] for key in ("file", "where_runs", "normalize")}
+    asked |= {key: settings[key] for key in ("experiment", "label") if settings[key]}
+    for table in (node.to_dataset() for node in tree.children.values()):
+        for start in json.loads(table.attrs["experiment"])["initial_conditions"]:
+            if not isinstance(start, dict) or not asked.items() <= start.items():
+                continue
+            members = _states_of_ensemble(table, start["label"])
+            if members is not None and (
+                start["normalize"] or _hash_of_start_states(members) == start["digest"]
+            ):
+                own = {key: start[key] for key in ("experiment", "label", "digest")}
+                return StoreStarts(**{**settings, **own}, members=members, remembered=True)
     return None
 
 
-def _starts_of_stored_group(group: StoredGroup) -> list[dict[str, Any]]:
-    expanded = json.loads(group.attrs["experiment"])
-    return [s for s in expanded["initial_conditions"] if isinstance(s, dict) and "where_runs" in s]
-
-
-def _ensemble_member_states(group: StoredGroup, label: str) -> NDArray[np.float64] | None:
-    """The initial states of an ensemble, in the order of its members, or None."""
-    labels = group["initial_condition"][:]
-    rows: dict[int, int] = {}
-    mine = (group["ensemble"][:] == label) & group["in_study"][:]
-    for row in np.flatnonzero(mine).tolist():
-        rows.setdefault(int(labels[row][len(label) + 1 : -1]), row)
-    if not rows or sorted(rows) != list(range(len(rows))):
+def _states_of_ensemble(table: xr.Dataset, label: str) -> NDArray[np.float64] | None:
+    """The initial states of an ensemble in the order of its members; None if some are missing."""
+    mine = np.flatnonzero((table["ensemble"].values == label) & table["in_study"].values)
+    numbers = [int(own[len(label) + 1 : -1]) for own in table["initial_condition"].values[mine]]
+    members, first = np.unique(numbers, return_index=True)
+    if not len(mine) or members.tolist() != list(range(len(members))):
         return None
-    states = group["initial_state"].oindex[[rows[member] for member in range(len(rows))]]
+    states = table["initial_state"].isel(run=mine[first]).values
     return np.ascontiguousarray(states[:, np.isfinite(states[0]).all(axis=1)])

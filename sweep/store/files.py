@@ -1,8 +1,8 @@
-"""The store's files read directly: fast to import, and one damaged chunk hides no other.
+"""Read the files of a store directly, without zarr: chunk by chunk, and fast to import.
 
-Zarr reads an array or raises; here each chunk of an array can be looked at by itself. Only what
-`sweep.store.storage` makes is understood: numbers or strings, compressed by blosc with a crc32c;
-in shards, with their index behind the chunks; or each chunk in a file of its own.
+Zarr reads a whole array or raises; here a damaged chunk does not keep the others from being read.
+Only the arrays that `sweep.store.arrays` creates are understood: numbers or strings, compressed by
+blosc with a crc32c, either in shards whose index follows the chunks, or with a file for each chunk.
 """
 
 import errno
@@ -24,58 +24,62 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store.backends.places import (
     METADATA,
     Place,
+    files_below,
     map_over_place,
     path_below,
     read_bytes_or_none,
 )
 
 ZarrMode = Literal["r", "r+", "a"]
-Index = tuple[int, ...]  # of a chunk or a shard, along each dimension of its array
+Index = tuple[int, ...]  # position of a chunk or shard along each dimension of its array
 RowNumbers = NDArray[np.integer]
 
 FORMAT_VERSION = 3
 INTERNAL = "_geosweep"
 REFERENCES, ENDS = "references", "ends"
 CODECS = ("blosc", "crc32c")
-ABSENT = 2**64 - 1  # offset and size, in a shard's index, of a chunk that is not there
+ABSENT = 2**64 - 1  # offset and size of a missing chunk in the index of a shard
 CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")  # a path below the store
-# Errors of reading that lie in the file itself, and neither in rights nor in this process.
+# Read errors that mean that the file itself is bad, not that this process may not read it.
 OF_FILE = {errno.ENOENT, errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
 
 
 def references_group_name(experiment: str) -> str:
-    """Name of the group with the references of an experiment."""
+    """Name of the group that holds the references of an experiment."""
     return f"{INTERNAL}/{REFERENCES}/{experiment}"
 
 
 def end_checkpoints_group_name(group: str) -> str:
-    """Name of the group with the integrators' state at the end of a group's runs.
+    """Name of the group that holds the checkpoints at the ends of a group's runs.
 
-    Just below what is internal: each group above it would be one more object.
+    It is directly below `INTERNAL`, since each further level would cost one more object.
     """
     return f"{INTERNAL}/{ENDS}.{group.replace('/', '.')}"
 
 
 def group_with_records_of(group: str) -> str:
-    """The group whose records a group's arrays are folded from: of end checkpoints, the runs'."""
+    """Name of the group whose records are folded into a group.
+
+    It is the group itself, or the group of runs if `group` holds the checkpoints at their ends.
+    """
     runs = group.removeprefix(end_checkpoints_group_name(""))
     return group if runs == group else runs.replace(".", "/")
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """A chunk of an array.
+class Chunk:
+    """A chunk that was read, with its place in the array.
 
     Parameters
     ----------
     index : tuple of int
-        Along the whole array.
+        Index of the chunk in the whole array.
     extent : tuple of slice
-        Of the array.
+        The region of the array that the chunk covers.
     values : ndarray or None
-        None if it is not there, or damaged.
+        None if the chunk is missing or damaged.
     damage : str
-        What is wrong with it; empty if nothing is.
+        What is wrong with the chunk; empty if nothing is.
     """
 
     index: Index
@@ -85,45 +89,47 @@ class Part:
 
     @property
     def rows(self) -> slice:
-        """Its slice of the first dimension."""
+        """The rows of the array that the chunk covers."""
         return self.extent[0]
 
 
-# Positions among some rows, the values of these, and the first sample of values over time.
+# From one record: positions among the requested rows, their values, and the sample number of the
+# first value (0 for arrays without time).
 RowsOfRecord = tuple[RowNumbers, np.ndarray, int]
 
 
 class UnfoldedRows(Protocol):
-    """Records that are not folded yet: `sweep.store.commit.records.Unfolded`."""
+    """Records that are not folded yet, see `sweep.store.commit.records.Unfolded`."""
 
     def read(self, name: str, rows: RowNumbers, shard_rows: int) -> list[RowsOfRecord]:
-        """What they have of some rows of an array; of several of a row the last one counts."""
+        """The values that records hold of rows of an array; the last value of a row counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayFiles:
-    """An array of the store, by its files.
+    """An array of a store, read from its files.
 
     Parameters
     ----------
     directory : Path or ObjectPlace
     shape : tuple of int
     chunks : tuple of int
-        Of the part that is a file: of a shard, where there are any.
+        Shape of the block that one file holds: a shard, or a chunk if there are no shards.
     inner : tuple of int
-        Of the part that is compressed by itself; that of the file where there are no shards.
+        Shape of the chunk that is compressed as a unit; equal to `chunks` without shards.
     dtype : numpy.dtype
         Object for strings.
     dims : tuple of str
+        Names of the dimensions.
     fill : float, int, bool or str
-        What a chunk that is not there reads as.
+        The value of missing chunks.
     attributes : dict
     sharded : bool
-        Whether a file holds several chunks and their index.
+        Whether a file is a shard, with several chunks and their index.
     separator : str
-        Between the indices in a file's name.
+        Separates the indices in the name of a file.
     unfolded : UnfoldedRows, optional
-        Records that are not folded yet, and read as if they were.
+        Records that are not folded yet, which are read as if they were.
     """
 
     directory: Place
@@ -140,12 +146,12 @@ class ArrayFiles:
 
     @classmethod
     def read(cls, directory: Place, unfolded: "UnfoldedRows | None" = None) -> "ArrayFiles":
-        """The array in `directory`.
+        """The array in a directory, from its ``zarr.json``.
 
         Raises
         ------
         Damaged
-            If its metadata cannot be read, or are none that Geosweep writes.
+            If the metadata cannot be read, or describe an array that Geosweep does not write.
         """
         return cls.of(directory, read_zarr_metadata(directory), unfolded)
 
@@ -153,7 +159,7 @@ class ArrayFiles:
     def of(
         cls, directory: Place, metadata: Mapping[str, Any], unfolded: "UnfoldedRows | None" = None
     ) -> "ArrayFiles":
-        """The array in `directory` that has these metadata; as `read`."""
+        """The array in a directory, given its metadata; raises `Damaged` as `read` does."""
         try:
             codecs = metadata["codecs"]
             chunks = inner = tuple(metadata["chunk_grid"]["configuration"]["chunk_shape"])
@@ -184,19 +190,14 @@ class ArrayFiles:
 
     @property
     def name(self) -> str:
-        """Of the array."""
+        """Name of the array."""
         return self.directory.name
 
     @property
     def path(self) -> str:
-        """Its path below the store."""
+        """Path of the array below the store."""
         _, internal, below = str(self.directory).rpartition(f"/{INTERNAL}/")
         return f"{INTERNAL}/{below}" if internal else f"{self.directory.parent.name}/{self.name}"
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -204,79 +205,78 @@ class ArrayFiles:
         return tuple(math.ceil(n / c) for n, c in zip(self.shape, self.chunks, strict=True))
 
     def file_name(self, index: Index) -> str:
-        """The path of a chunk's file, or of a shard's, below the array's directory."""
+        """Name of the file of a chunk or shard, relative to the array's directory."""
         return self.separator.join(("c", *map(str, index)))
 
     def file(self, index: Index) -> Place:
-        """The file of a chunk, or of a shard."""
+        """The file of a chunk or shard."""
         return self.directory / self.file_name(index)
 
     def index_of_file(self, file: Place) -> Index:
-        """The index of the chunk, or of the shard, that a file has."""
+        """The index of the chunk or shard that a file holds."""
         path = path_below(file, self.directory)
         return tuple(map(int, re.split(r"[./]", path)[1:]))
 
     def row_shape(self, samples: int) -> tuple[int, ...]:
-        """Shape of one row, tuple of int: without the first dimension, of so many samples."""
+        """Shape of one row with `samples` samples, that is, without the first dimension."""
         sizes = zip(self.dims[1:], self.shape[1:], strict=True)
         return tuple(samples if dim == "time" else size for dim, size in sizes)
 
     def rows(self, index: Index) -> slice:
-        """The file's slice of the first dimension."""
+        """The rows of the array that the file with an index covers."""
         start = index[0] * self.chunks[0]
         return slice(start, min(start + self.chunks[0], self.shape[0]))
 
     # --- reading -----------------------------------------------------------------------------
 
-    def _readable_parts(
-        self, index: Index, among: Collection[int] | None = None
-    ) -> list[Part] | None:
-        """Those of `parts` that are there; `Damaged`, with array and file, if one is."""
+    def _read_sound_chunks(self, index: Index, among: Collection[int] | None = None) -> list[Chunk]:
+        """The chunks of `read_chunks` that exist; raises `Damaged` if one is damaged."""
         try:
-            parts = self.parts(index, among)
-            for part in parts or ():
-                if part.damage:
-                    raise Damaged(part.damage)
+            chunks = self.read_chunks(index, among) or []
+            for chunk in chunks:
+                if chunk.damage:
+                    raise Damaged(chunk.damage)
         except Damaged as damage:
             raise self.damage(index, damage) from None
-        return parts and [part for part in parts if part.values is not None]
+        return [chunk for chunk in chunks if chunk.values is not None]
 
     def chunk_name(self, index: Index) -> str:
-        """What messages call the file of a chunk, or of a shard."""
+        """What messages call the file of a chunk or shard."""
         return name_of_file(f"{self.path}/{self.file_name(index)}")
 
     def damage(self, index: Index, damage: Damaged) -> Damaged:
-        """A damage that is met in the file of a chunk, or of a shard, with its name."""
+        """A damage, with the name of the chunk or shard in which it was found."""
         return damage if damage.file else Damaged(damage.text, self.chunk_name(index))
 
-    def parts(self, index: Index, among: Collection[int] | None = None) -> list[Part] | None:
-        """The chunks of a file, each by itself.
+    def read_chunks(self, index: Index, among: Collection[int] | None = None) -> list[Chunk] | None:
+        """Read the chunks of a file; a damaged chunk does not hide the others.
 
         Parameters
         ----------
         index : tuple of int
+            Index of the file.
         among : set of int, optional
-            First indices of the chunks that are meant, along the whole array.
+            Read only chunks whose index along the first dimension is one of these.
 
         Returns
         -------
-        list of Part or None
-            None if nothing of the file is there.
+        list of Chunk or None
+            None if the file does not exist.
 
         Raises
         ------
         Damaged
-            If the file cannot be read, or its index.
+            If the file, or the index of the shard, cannot be read.
         """
         data = self.read_file(index)
-        return None if data is None else self.parts_of(index, data, among)
+        return None if data is None else self.decode_chunks(index, data, among)
 
-    def parts_of(
+    def decode_chunks(
         self, index: Index, data: bytes, among: Collection[int] | None = None
-    ) -> list[Part]:
-        """The chunks of a file with some bytes; as `parts`."""
+    ) -> list[Chunk]:
+        """As `read_chunks`, given the content of the file."""
         if not self.sharded:
-            return [self._part(index, data)]
+            return [self._place_chunk(index, data)]
         spans, found = self.chunk_spans(data), []
         for at in np.ndindex(self.inner_grid):
             own = tuple(i * g + k for i, g, k in zip(index, self.inner_grid, at, strict=True))
@@ -284,35 +284,41 @@ class ArrayFiles:
             if (among is None or own[0] in among) and all(k * n < size for k, n, size in within):
                 offset, size = map(int, spans[at])
                 there = offset != ABSENT
-                found.append(self._part(own, data[offset : offset + size] if there else None))
+                found.append(
+                    self._place_chunk(own, data[offset : offset + size] if there else None)
+                )
         return found
 
-    def _part(self, at: Index, data: bytes | None) -> Part:
+    def _place_chunk(self, at: Index, data: bytes | None) -> Chunk:
         sizes = zip(at, self.inner, self.shape, strict=True)
         extent = tuple(slice(k * n, min(k * n + n, size)) for k, n, size in sizes)
         if data is None:
-            return Part(at, extent, None, "")
+            return Chunk(at, extent, None, "")
         try:
             values = self.decode_chunk(data)
         except Damaged as damage:
-            return Part(at, extent, None, str(damage))
-        return Part(at, extent, values[tuple(slice(s.stop - s.start) for s in extent)], "")
+            return Chunk(at, extent, None, str(damage))
+        return Chunk(at, extent, values[tuple(slice(s.stop - s.start) for s in extent)], "")
 
     def read_file(self, index: Index) -> bytes | None:
-        """The bytes of a file, without records that are not folded yet; None if there are none.
+        """The content of a file, without records that are not folded yet; None if it is missing.
 
         Raises
         ------
         Damaged
-            If it cannot be read.
+            If the file cannot be read.
         """
         try:
             return read_bytes_or_none(self.file(index))
         except OSError as error:
-            raise unreadable(self.chunk_name(index), error) from None
+            raise unreadable_file_error(self.chunk_name(index), error) from None
 
     def read_records(self, rows: RowNumbers) -> list[RowsOfRecord]:
-        """What is not folded yet of some rows; to be read before the rows, and laid over them."""
+        """The values of rows in records that are not folded yet.
+
+        Read them before the array itself, then `lay_over`: otherwise a record that is folded in
+        between would be missed.
+        """
         if self.unfolded is None or not self.sharded:
             return []
         return self.unfolded.read(self.name, rows, self.chunks[0])
@@ -323,15 +329,16 @@ class ArrayFiles:
         records: Iterable[RowsOfRecord],
         rest: Sequence[RowNumbers] | None = None,
     ) -> None:
-        """Lay what records have over the values of rows.
+        """Overwrite values of rows with those of records.
 
         Parameters
         ----------
         found : ndarray
+            Values of the rows that were given to `read_records`; changed in place.
         records : list of tuple
-            As of `read_records`.
+            From `read_records`.
         rest : list of ndarray of int, optional
-            Which indices `found` has along the other dimensions; all unless given.
+            Indices of `found` along the other dimensions of the array; by default all.
         """
         rest = [np.arange(size) for size in found.shape[1:]] if rest is None else rest
         for mine, values, first in records:
@@ -345,37 +352,32 @@ class ArrayFiles:
             found[np.ix_(*to)] = values[np.ix_(*own)]
 
     def values(self) -> np.ndarray:
-        """The whole array, which is one-dimensional; `Damaged`, with its name, if it is."""
+        """Read the whole of a one-dimensional array; raises `Damaged` if a chunk is damaged."""
         records = self.read_records(np.arange(self.shape[0]))
         found = np.full(self.shape, self.fill, self.dtype)
 
         def read(i: int) -> None:
-            for part in self._readable_parts((i,)) or ():
-                found[part.rows] = part.values
+            for chunk in self._read_sound_chunks((i,)):
+                found[chunk.rows] = chunk.values
 
         map_over_place(self.directory, read, range(self.grid[0]))
         self.lay_over(found, records)
         return found
 
     def read_rows(self, rows: RowNumbers) -> np.ndarray:
-        """Some rows of the array, in their order.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-        """
+        """Read rows of the array, in the order in which they are given; raises `Damaged`."""
         records = self.read_records(rows)
         found = np.full((len(rows), *self.shape[1:]), self.fill, self.dtype)
         of_file, of_chunk = rows // self.chunks[0], rows // self.inner[0]
         for i in np.unique(of_file).tolist():
             among = set(of_chunk[of_file == i].tolist())
             for rest in np.ndindex(self.grid[1:]):
-                for part in self._readable_parts((i, *rest), among) or ():
-                    mine = np.flatnonzero(of_chunk == part.index[0])
-                    if part.values is None:
+                for chunk in self._read_sound_chunks((i, *rest), among):
+                    mine = np.flatnonzero(of_chunk == chunk.index[0])
+                    if chunk.values is None:
                         continue
-                    where: tuple[RowNumbers | slice, ...] = (mine, *part.extent[1:])
-                    found[where] = part.values[rows[mine] - part.rows.start]
+                    where: tuple[RowNumbers | slice, ...] = (mine, *chunk.extent[1:])
+                    found[where] = chunk.values[rows[mine] - chunk.rows.start]
         self.lay_over(found, records)
         return found
 
@@ -387,7 +389,12 @@ class ArrayFiles:
         return tuple(c // n for c, n in zip(self.chunks, self.inner, strict=True))
 
     def chunk_spans(self, data: bytes) -> NDArray[np.uint64]:
-        """Offset and size of each chunk of a shard, `ABSENT` of one that is not there.
+        """Offset and size of each chunk of a shard; `ABSENT` for a missing chunk.
+
+        Parameters
+        ----------
+        data : bytes
+            The content of the shard.
 
         Returns
         -------
@@ -409,7 +416,7 @@ class ArrayFiles:
         return spans
 
     def decode_chunk(self, data: bytes) -> np.ndarray:
-        """The values of a chunk; `Damaged` if they cannot be read."""
+        """Decode a chunk; raises `Damaged` if that fails."""
         body = checked_bytes(data)
         try:
             plain = _blosc_codec().decode(body)
@@ -427,32 +434,32 @@ class ArrayFiles:
 
 
 def name_of_file(path: str) -> str:
-    """What messages call a file, by its path below the store: of a chunk its array, and which."""
+    """What messages call a file of a store: its path, or for a chunk its array and index."""
     found = CHUNK_KEY.fullmatch(path)
     return path if found is None else f"{found[1]}: chunk {found[2]}"
 
 
 def damage_of_store(store: object, damage: Damaged) -> Damaged:
-    """A damage with the name of the store that it is of, and with what mends it."""
+    """A damage, completed by the name of its store and by the command that repairs it."""
     if damage.remedy:
         return damage
     name = f"{store}: {damage.file}".rstrip()
     return Damaged(damage.text, name, f"`sweep verify {store} --repair` mends it")
 
 
-def unreadable(file: Place | str, error: OSError) -> GeosweepError:
-    """The error that a file of a store cannot be read.
+def unreadable_file_error(file: Place | str, error: OSError) -> GeosweepError:
+    """The error to raise if a file of a store cannot be read.
 
     Parameters
     ----------
     file : Path, ObjectPlace or str
-        As in `Damaged`.
+        What messages call the file.
     error : OSError
 
     Returns
     -------
     Damaged, StoreError or Unreachable
-        `Damaged` only if it is the file: without the right to read it nothing is known of it.
+        `Damaged` only if the file itself is bad; not if this user may not read it.
     """
     if isinstance(error, Unreachable):
         return error
@@ -466,29 +473,32 @@ def unreadable(file: Place | str, error: OSError) -> GeosweepError:
 
 
 def encode_chunk(values: np.ndarray) -> bytes:
-    """The bytes of a chunk of numbers, as zarr writes them."""
+    """Encode a chunk of numbers as zarr does."""
     return with_checksum(_blosc_codec().encode(np.ascontiguousarray(values)))
 
 
-def seal(content: object) -> int:
-    """A checksum of what JSON holds, to be kept with it."""
+def checksum_of_json(content: object) -> int:
+    """A checksum of a JSON value, which is stored beside it."""
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
-def seals_of_root(metadata: Mapping[str, Any]) -> list[int]:
-    """Checksums of the root's attributes, and of its copies of all other metadata."""
-    return [seal(metadata["attributes"]), seal(metadata["consolidated_metadata"].get("metadata"))]
+def checksums_of_root(metadata: Mapping[str, Any]) -> list[int]:
+    """Checksums of the root's attributes and of its copies of all other metadata."""
+    return [
+        checksum_of_json(metadata["attributes"]),
+        checksum_of_json(metadata["consolidated_metadata"].get("metadata")),
+    ]
 
 
 def with_checksum(data: bytes) -> bytes:
-    """Bytes with their crc32c behind them."""
+    """Append the crc32c of bytes to them."""
     data = bytes(data)
     checksum: int = google_crc32c.value(data)
     return data + checksum.to_bytes(4, "little")
 
 
 def checked_bytes(data: bytes) -> bytes:
-    """The bytes before a crc32c; `Damaged` if they are not those that it is of."""
+    """Remove the crc32c at the end of bytes; raises `Damaged` if it does not match them."""
     body, stored = data[:-4], data[-4:]
     if len(stored) < 4 or google_crc32c.value(body) != int.from_bytes(stored, "little"):
         raise Damaged("fails its checksum")
@@ -503,14 +513,14 @@ def _blosc_codec() -> Any:
 
 
 def _decode_string_chunk(data: bytes, expected: int) -> np.ndarray:
-    """Texts, equal ones shared; ValueError if they are not as many as expected."""
+    """Decode texts, with one object for equal ones; ValueError unless `expected` are found."""
     from numcodecs.vlen import VLenUTF8
 
     count, size = np.frombuffer(data[:8].ljust(8, b"\0"), "<u4").tolist()
-    if count != expected:  # they are none, and their number would fill the memory
+    if count != expected:  # garbage, whose count could exhaust the memory
         raise ValueError(f"expected {expected} texts")
     first = data[4 : 8 + size]
-    if len(first) * count == len(data) - 4 and data[4:] == first * count:  # as of most labels
+    if len(first) * count == len(data) - 4 and data[4:] == first * count:  # all equal
         return np.full(count, first[4:].decode(), dtype=object)
     known: dict[str, str] = {}
     found: np.ndarray = VLenUTF8().decode(data)
@@ -519,47 +529,48 @@ def _decode_string_chunk(data: bytes, expected: int) -> np.ndarray:
 
 
 def read_zarr_metadata(directory: Place) -> dict[str, Any]:
-    """The metadata of a group or an array.
+    """Read the metadata of a group or an array.
 
     Raises
     ------
     Damaged
-        If there are none, or they are no JSON.
+        If there is no ``zarr.json``, or its content is not JSON.
     """
     file = directory / METADATA
     try:
         found = json.loads(file.read_bytes())
     except OSError as error:
-        raise unreadable(file, error) from None
+        raise unreadable_file_error(file, error) from None
     except ValueError:
-        raise Damaged("is no JSON", str(file)) from None
+        raise Damaged("is not JSON", str(file)) from None
     if not isinstance(found, dict):
-        raise Damaged("describes no group and no array", str(file))
+        raise Damaged("describes neither a group nor an array", str(file))
     return found
+
+
+def read_metadata_below(place: Place) -> dict[str, dict[str, Any]]:
+    """Read the metadata of all groups and arrays below a store's root, by path, parents first."""
+    ends = f"/{METADATA}"
+    below = [path.removesuffix(ends) for path in files_below(place) if path.endswith(ends)]
+    below.sort(key=lambda path: (path.count("/"), path))
+    read = map_over_place(place, lambda path: read_zarr_metadata(place / path), below)
+    return dict(zip(below, read, strict=True))
 
 
 def are_runs_computed_to_sample(
     counts: NDArray[np.integer], status: NDArray[np.integer], samples: int
 ) -> NDArray[np.bool_]:
-    """Whether runs are computed up to the last of so many samples, or to where they failed.
+    """Whether each run is complete up to its last sample, or has failed.
 
     Parameters
     ----------
     counts, status : ndarray of int, shape (runs,)
-        The count of samples and the status, 0 if it is complete.
+        Number of stored samples, and status (0: complete, positive: failed).
     samples : int
+        Number of samples of a complete run.
+
+    Returns
+    -------
+    ndarray of bool, shape (runs,)
     """
     return (counts >= samples) | ((counts > 0) & (status > 0))
-
-
-def read_1d_arrays(
-    directory: Place, names: Iterable[str], unfolded: "UnfoldedRows | None" = None
-) -> dict[str, np.ndarray]:
-    """One-dimensional arrays of a group by name; with what records have, if they are given.
-
-    Raises
-    ------
-    Damaged
-        If one of them is.
-    """
-    return {name: ArrayFiles.read(directory / name, unfolded).values() for name in names}

@@ -2,59 +2,56 @@
 
 import math
 import secrets
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-import zarr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, short_repr
+from sweep.store.arrays import configure_zarr
 from sweep.store.backends.places import Place
 from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.zarr_stores import PlaceStore
-from sweep.store.files import INTERNAL, ArrayFiles, are_runs_computed_to_sample
-from sweep.store.storage import configure_zarr
+from sweep.store.files import ArrayFiles, are_runs_computed_to_sample
 from sweep.store.store import Store
 from sweep.study import variables
-from sweep.study.limits import MOST_RUNS
 
-MOST_ROWS = 4 * MOST_RUNS  # of a store, with the runs that left its study
-MOST_CHUNK_BYTES = 1_000_000_000
 ITEM_BYTES = 8
-DASK_CHUNK_BYTES = 2**28  # of the widest series, at most
+DASK_CHUNK_BYTES = 2**28  # in the widest series, at most
 
 
 def open_study(
     store: str | Place | Store, chunks: Literal["auto"] | Mapping[str, int] | None = None
 ) -> xr.DataTree:
-    """Open a store as a DataTree, a Dataset for each experiment.
+    """Open a store as a DataTree with a Dataset for each experiment.
 
     Parameters
     ----------
     store : str, Path or Store
         A directory, or ``s3://BUCKET/PATH``.
     chunks : {"auto"} or dict of str to int, optional
-        Series become Dask arrays: in chunks of whole files of the store, some 256 MB at most, or
-        along the dimensions that the dict names in chunks of so many runs or samples, -1 for all.
-        Without it no Dask is used.
+        If given, series become Dask arrays. With "auto", their chunks are whole files of the
+        store, at most about 256 MB. A dict sets the number of runs or samples in a chunk along the
+        dimensions ``run`` or ``time``, -1 for all.
 
     Returns
     -------
     xarray.DataTree
-        Coordinates and variables over ``run`` alone are in memory, the others are read when
-        they are used; with `chunks` by Dask, on a `distributed.Client` where there is one.
+        Coordinates and variables over ``run`` alone are in memory; other variables are read when
+        they are used. With `chunks` Dask reads them, through a `distributed.Client` if there is
+        one.
 
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version, or its object store does not answer; if
-        `chunks` are none of these.
+        If there is no store, it has a newer format, its object store does not answer, or `chunks`
+        is none of the above.
     Damaged
-        If a file of the store is damaged; also when values are read that are not in memory.
+        If a file of the store is damaged. Reading values later may raise it too.
 
     Examples
     --------
@@ -71,8 +68,7 @@ def open_study(
     store = Store.at(store).anew()
     _refuse_zarr_v2_arrays(store, store.metadata)
     configure_zarr()
-    _refuse_oversized_metadata(store)
-    with store.naming_damage():  # zarr would read what is gone as blank
+    with store.naming_damage():  # zarr would read a missing file as blank
         for name in store.experiments:
             check_files_are_there(store, name)
     whole = store.absolute()
@@ -89,20 +85,18 @@ def open_study(
         )
     except (ValueError, KeyError) as error:
         raise InputError(
-            f"{store} was left while it grew, and its arrays do not agree ({error}); the "
-            "`sweep run` that grew it mends it"
+            f"{store} was left while it grew, and its arrays do not agree ({error}); repeat the "
+            "`sweep run` that grew it"
         ) from error
-    order = [*tree.attrs["experiments"], *tree.children]  # of the study, then what left it
     with store.naming_damage():
         experiments = {
-            name: _load_run_scalars(
+            name: _with_records_and_labels(
                 tree[name].to_dataset(),
                 store,
                 whole.arrays_of_group(name, unfolded.get(name)),
                 is_cached=chunks is None,
             )
-            for name in dict.fromkeys(order)
-            if name != INTERNAL
+            for name in store.experiments
         }
     if chunks is not None:
         sizes = {} if chunks == "auto" else chunks
@@ -113,33 +107,41 @@ def open_study(
 
 
 def open_tree(study: str | Path | Store | xr.DataTree | xr.Dataset) -> xr.DataTree | xr.Dataset:
-    """A study that is open already as it is, or the tree of a store; as of `open_experiments`."""
+    """Open a store as a tree; a tree or dataset is returned as it is.
+
+    Parameters and exceptions are those of `open_experiments`.
+    """
     if isinstance(study, xr.DataTree | xr.Dataset):
         return study
     if isinstance(study, str | Path | Store):
         return open_study(study)
     raise InputError(
-        f"{short_repr(study)} is no study; expected the path of a store, what `sweep.open_study` "
-        "gives, or one experiment of it"
+        f"{short_repr(study)} is no study; expected the path of a store, the result of "
+        "`sweep.open_study`, or one experiment of it"
     )
 
 
 def open_experiments(
     study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
 ) -> dict[str, xr.Dataset]:
-    """Experiments by name.
+    """Open the experiments of a study.
 
     Parameters
     ----------
     study : str, Path, Store, xarray.DataTree or xarray.Dataset
-        A store, its tree, or one experiment, whose name is then empty.
+        A store, its tree, or a single experiment.
     experiment : str, optional
-        Only this one of a store or tree.
+        Name of the only experiment to open; by default all of the store or tree.
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+        Experiments by name; the name of a single experiment is empty.
 
     Raises
     ------
     InputError
-        If there is no such store or experiment, or `study` is none of these.
+        If there is no such store or experiment, or `study` is none of the above.
     """
     tree = open_tree(study)
     if isinstance(tree, xr.Dataset):
@@ -158,12 +160,21 @@ def open_experiments(
 def open_experiment(
     study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
 ) -> xr.Dataset:
-    """One experiment; parameters as of `open_experiments`.
+    """Open one experiment of a study.
+
+    Parameters
+    ----------
+    study, experiment
+        As in `open_experiments`; `experiment` is required if there are several.
+
+    Returns
+    -------
+    xarray.Dataset
 
     Raises
     ------
     InputError
-        As there, and where there are several and none is named.
+        As in `open_experiments`, and if there are several experiments and none is named.
     """
     found = open_experiments(study, experiment)
     if len(found) > 1:
@@ -176,26 +187,11 @@ def open_experiment(
 
 
 def _refuse_zarr_v2_arrays(store: Store, metadata: Mapping[str, Any]) -> None:
-    """Refuse arrays of Zarr v2 among the consolidated metadata: theirs may be pickles."""
+    """Refuse arrays of Zarr v2 in the consolidated metadata, since they may contain pickles."""
     copies = metadata.get("consolidated_metadata") or {}
     for name, node in copies.get("metadata", {}).items():
         if node.get("zarr_format") != 3:
             raise InputError(f"{store}: {name!r} is not of Zarr v3, which `sweep run` writes")
-
-
-def _refuse_oversized_metadata(store: Store) -> None:
-    """Refuse metadata by which a few bytes of the store would fill the memory."""
-    root = zarr.open_group(PlaceStore(store.place), mode="r", zarr_format=3)  # as xarray reads it
-    for name, array in root.members(max_depth=None):
-        if not isinstance(array, zarr.Array):
-            continue
-        loaded, chunk = math.prod(array.shape[:1]), math.prod(array.chunks) * ITEM_BYTES
-        if loaded > MOST_ROWS or chunk > MOST_CHUNK_BYTES:
-            raise InputError(
-                f"{store} has an array {name!r} of shape {array.shape} in chunks of "
-                f"{array.chunks}; at most {MOST_ROWS:,} rows in chunks of at most "
-                f"{MOST_CHUNK_BYTES:,} bytes can be read"
-            )
 
 
 def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Dataset:
@@ -205,7 +201,7 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     ----------
     dataset : xarray.Dataset
     sizes : dict of str to int
-        Of chunks along some dimensions; along the others they are those of the store's files.
+        Chunk lengths along some dimensions. Along the others, a chunk spans whole files.
     """
     series = {
         name: array
@@ -215,9 +211,19 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     if unknown := set(sizes) - {"run", "time"}:
         raise InputError(f"chunks name {', '.join(map(repr, sorted(unknown)))}; 'run' and 'time' "
                          "are what series have in common", key="chunks")  # fmt: skip
-    chunks: dict[Hashable, int] = dict(_chunk_sizes_of_files(dataset.sizes, series.values()))
+    chunks: dict[Hashable, int] = dict(dataset.sizes)
+    for array in series.values():
+        if shards := array.encoding.get("shards"):  # cut at the same rows and samples in all arrays
+            chunks |= zip(array.dims, shards, strict=True)
+    widths = (
+        math.prod(min(size, chunks[dim]) for dim, size in list(array.sizes.items())[1:])
+        for array in series.values()
+    )
+    width = max(widths, default=1)
+    while chunks["run"] > 1 and chunks["run"] * width * ITEM_BYTES > DASK_CHUNK_BYTES:
+        chunks["run"] //= 2  # files and chunks have a power of two of rows
     chunks.update(sizes)
-    opened = secrets.token_hex(8)  # when it is opened again, there may be more in the store
+    opened = secrets.token_hex(8)  # names differ when a store is opened again, which may have grown
     return dataset.assign(
         {
             name: array.chunk({dim: chunks[dim] for dim in array.dims}, name=f"{name}-{opened}")
@@ -226,32 +232,14 @@ def _with_dask_series(dataset: xr.Dataset, sizes: Mapping[str, int]) -> xr.Datas
     )
 
 
-def _chunk_sizes_of_files(
-    extent: Mapping[Hashable, int], series: Iterable[xr.Variable]
-) -> dict[Hashable, int]:
-    """Sizes of chunks by dimension: those of a shard, of fewer rows if the widest is too large."""
-    sizes = dict(extent)
-    for array in series:
-        if shards := array.encoding.get("shards"):  # the same rows and samples of all that have any
-            sizes |= dict(zip(array.dims, shards, strict=True))
-    width = max((_numbers_in_row(array, sizes) for array in series), default=1)
-    while sizes["run"] > 1 and sizes["run"] * width * ITEM_BYTES > DASK_CHUNK_BYTES:
-        sizes["run"] //= 2  # as shards and their chunks have a power of two of rows
-    return sizes
-
-
-def _numbers_in_row(array: xr.Variable, sizes: Mapping[Hashable, int]) -> int:
-    within = zip(array.dims[1:], array.shape[1:], strict=True)
-    return math.prod(min(size, sizes[dim]) for dim, size in within)
-
-
-def _load_run_scalars(
+def _with_records_and_labels(
     dataset: xr.Dataset, store: Store, arrays: Mapping[str, ArrayFiles], is_cached: bool
 ) -> xr.Dataset:
-    """A dataset with what is over runs alone in memory, and with labels that are read when used.
+    """A dataset with the values of records that are not folded yet.
 
-    Scalars are read from the store's files, as zarr takes four times as long for many small chunks.
-    Over the rest what is not folded yet is laid when it is read.
+    Numbers over runs alone are read into memory, directly from the files, since zarr takes four
+    times as long for many small chunks. Labels, and arrays with further dimensions, are read when
+    they are used.
 
     Parameters
     ----------
@@ -259,91 +247,70 @@ def _load_run_scalars(
     store : Store
     arrays : dict of str to sweep.store.files.ArrayFiles
     is_cached : bool
-        Whether what is read is kept.
+        Whether arrays stay in memory once they were read.
     """
     found = {}
     for name, variable in dataset.variables.items():
+        own = arrays[str(name)]
+        data: Any = None
         if variable.dims == ("run",) and name not in dataset.indexes:
-            array = arrays[str(name)]
-            labels = array.dtype == object
-            data = indexing.LazilyIndexedArray(_Labels(array, store)) if labels else array.values()
-            # By the fast path, as xarray would make new texts of labels by way of pandas.
-            found[name] = xr.Variable(
-                ("run",), data, variable.attrs, variable.encoding, fastpath=True
-            )
-        elif (own := arrays.get(str(name))) is not None and own.sharded and own.unfolded:
-            lazy = indexing.LazilyIndexedArray(_WithRecords(variable, own, store))
-            kept = indexing.MemoryCachedArray(lazy) if is_cached else lazy
-            found[name] = xr.Variable(variable.dims, kept, variable.attrs, variable.encoding)
+            lazy = indexing.LazilyIndexedArray(_Stored(own, store))
+            data = lazy if own.dtype == object else own.values()
+        elif own.sharded and own.unfolded:
+            lazy = indexing.LazilyIndexedArray(_Stored(own, store, variable))
+            data = indexing.MemoryCachedArray(lazy) if is_cached else lazy
+        if data is not None:
+            # The fast path, since otherwise pandas would copy each label.
+            given = variable.dims, data, variable.attrs, variable.encoding
+            found[name] = xr.Variable(*given, fastpath=True)
     dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
     dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
     status, counts = dataset["status"].values, dataset[variables.SAMPLE_COUNT.name].values
     computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
-    status[~computed] = variables.PENDING  # also of a run that goes on to a longer duration
+    status[~computed] = variables.PENDING  # including runs that are to be extended
     return dataset
 
 
-class _Labels(BackendArray):
-    """Labels of runs as Python's texts; all are kept once all were used.
-
-    numpy's own strings are ten times as slow to choose from.
+class _Stored(BackendArray):
+    """An array over runs that is read when it is used.
 
     Parameters
     ----------
     array : sweep.store.files.ArrayFiles
     store : Store
-        Which has it.
+        The store of the array.
+    folded : xarray.Variable, optional
+        The array as zarr reads it, without records that are not folded yet. If it is not given, the
+        array holds labels. These become Python strings, since selecting from NumPy strings takes
+        ten times as long, and stay in memory once all of them were read.
     """
 
-    def __init__(self, array: ArrayFiles, store: Store) -> None:
-        self._array, self.shape, self.dtype = array, array.shape, array.dtype
-        self._store = store
-        self._all: np.ndarray | None = None
+    def __init__(self, array: ArrayFiles, store: Store, folded: xr.Variable | None = None) -> None:
+        self._array, self._store = array, store
+        self._folded: Any = folded
+        self.shape, self.dtype = array.shape, array.dtype
+        self._labels: np.ndarray | None = None
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
-        labels: np.ndarray = indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER, self._decode
-        )
-        return labels
-
-    def _decode(self, key: Any) -> np.ndarray:
-        if self._all is None:
-            rows = np.arange(self.shape[0])[key]
-            with self._store.naming_damage():
-                if rows.shape != self.shape:
-                    return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
-                self._all = self._array.values()
-        return np.array(self._all[key], dtype=object)
-
-
-class _WithRecords(BackendArray):
-    """Values over runs and other dimensions, over which what is not folded yet is laid.
-
-    Parameters
-    ----------
-    variable : xarray.Variable
-        Of what is folded, which is read when it is used.
-    array : sweep.store.files.ArrayFiles
-    store : Store
-        Which has it.
-    """
-
-    def __init__(self, variable: xr.Variable, array: ArrayFiles, store: Store) -> None:
-        self._variable, self._array, self._store = variable, array, store
-        self.shape, self.dtype = variable.shape, variable.dtype
-
-    def __getitem__(self, key: indexing.ExplicitIndexer) -> np.ndarray:
-        values: np.ndarray = indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER, self._read
-        )
+        read = self._read_labels if self._folded is None else self._read_with_records
+        outer = indexing.IndexingSupport.OUTER
+        values: np.ndarray = indexing.explicit_indexing_adapter(key, self.shape, outer, read)
         return values
 
-    def _read(self, key: tuple[Any, ...]) -> np.ndarray:
+    def _read_labels(self, key: Any) -> np.ndarray:
+        rows = np.arange(self.shape[0])[key]
+        with self._store.naming_damage():
+            if self._labels is None and rows.shape != self.shape:
+                return self._array.read_rows(np.atleast_1d(rows)).reshape(rows.shape)
+            self._labels = self._array.values() if self._labels is None else self._labels
+        return np.array(self._labels[key], dtype=object)
+
+    def _read_with_records(self, key: tuple[Any, ...]) -> np.ndarray:
         numbers = [isinstance(k, int | np.integer) for k in key]
         spans = tuple(slice(k, k + 1) if one else k for k, one in zip(key, numbers, strict=True))
         rows, *rest = (np.arange(n)[k] for n, k in zip(self.shape, spans, strict=True))
         with self._store.naming_damage():
             records = self._array.read_records(rows)
-            values = np.array(self._variable[spans].values)
+            values = np.array(self._folded[spans].values)
             self._array.lay_over(values, records, rest)
         return values[tuple(0 if one else slice(None) for one in numbers)]

@@ -1,36 +1,45 @@
-"""How far a store is: read from counts of samples and names of records, without Numba or zarr.
+"""The progress of a store, from sample counts and names of records, without Numba or zarr.
 
-A store of a million runs is counted in a fraction of a second.
+A store of a million runs is counted in a fraction of a second. The coordinator writes its plans,
+and what is running, to ``progress.json`` from time to time; no result depends on that file.
 """
 
 import collections
 import contextlib
-import json
 import math
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
-from sweep.store import files
-from sweep.store.backends.places import Place
-from sweep.store.backends.trees import write_text_atomically
-from sweep.store.commit.ledger import check_files_are_there
+from sweep.store.backends.places import Place, write_text_atomically
+from sweep.store.commit.ledger import check_files_are_there, ledger_of_group
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTS,
     RECORD,
+    Ledger,
     Record,
-    RecordsByGroup,
-    records_by_group,
+    list_records_among,
 )
-from sweep.store.files import INTERNAL, ArrayFiles, RowNumbers, references_group_name
-from sweep.store.lease.holder import parse_json_object, read_first_bytes_of_file
+from sweep.store.files import (
+    INTERNAL,
+    ArrayFiles,
+    are_runs_computed_to_sample,
+    references_group_name,
+)
+from sweep.store.lease.holder import (
+    parse_json_object,
+    parse_sealed_json_object,
+    read_first_bytes_of_file,
+    seal_json_object,
+)
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 from sweep.study import variables
@@ -39,43 +48,27 @@ STATUS, IN_STUDY, CPU_TIME = "status", "in_study", "cpu_time"
 TIME = "time"
 
 
-class RunningTask(Protocol):
-    """What a task says of the runs that it computes."""
-
-    @property
-    def group(self) -> str:
-        """Of its rows: of the experiment, or of its references."""
-
-    @property
-    def experiment(self) -> str:
-        """Its name."""
-
-    @property
-    def runs(self) -> int:
-        """Their number."""
-
-
 @dataclass(frozen=True)
 class Progress:
-    """How far an experiment is.
+    """The progress of an experiment.
 
     Parameters
     ----------
     experiment : str
     runs : int
-        That the study asks for.
+        Number of runs in the study.
     done : int
-        Of these, committed up to the last sample, failed ones too.
+        Number of these runs that are committed up to the last sample, or failed.
     running : int
-        Of the others, those that are being computed.
+        Number of other runs that are being computed.
     partly : float
-        What their checkpoints hold of those that are not done, as a number of runs.
+        The part of the unfinished runs that is in checkpoints, as a number of runs.
     failed : int
-        Of these, committed with a status other than complete.
+        Number of failed runs among those that are done.
     left_study : int
-        Rows that the study no longer asks for.
+        Number of rows that are no longer in the study.
     cpu_seconds : float
-        Of all that is committed, references included, and of runs in checkpoints.
+        CPU time of all that is committed, including references, and of runs in checkpoints.
     """
 
     experiment: str
@@ -89,7 +82,7 @@ class Progress:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What there is to count, by its name in `sweep status`."""
+        """All counts, by their names in `sweep status`."""
         return {
             "experiment": self.experiment,
             "runs": self.runs,
@@ -103,17 +96,17 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Runs that are not committed: those that are being computed, and those that wait."""
+        """Number of runs that are not done, whether they are being computed or not."""
         return self.runs - self.done
 
     @property
     def pending(self) -> int:
-        """Runs that are neither committed nor being computed."""
+        """Number of runs that are neither done nor being computed."""
         return self.left - self.running
 
 
 def status(store: str | Place | Store) -> Rows:
-    """How far each experiment of a store is.
+    """Count the runs of each experiment of a store.
 
     Parameters
     ----------
@@ -126,13 +119,15 @@ def status(store: str | Place | Store) -> Rows:
     Raises
     ------
     InputError
-        If there is no store, or one of a newer version.
+        If there is no store, or it has a newer format.
+    Damaged
+        If an array that must be read is damaged.
     """
-    return Rows(Counter(Store.at(store)).count())
+    return Rows(ProgressCounter(Store.at(store)).count())
 
 
-class Counter:
-    """Counts a store's runs, again and again.
+class ProgressCounter:
+    """Counts the runs of a store repeatedly, and rereads only arrays that have changed.
 
     Parameters
     ----------
@@ -141,6 +136,7 @@ class Counter:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._kept: dict[str, tuple[object, np.ndarray]] = {}  # arrays and their versions, by path
 
     def count(self) -> list[Progress]:
         """The `Progress` of each experiment, in the order of the study.
@@ -148,96 +144,121 @@ class Counter:
         Raises
         ------
         InputError
-            If there is no store, or one of a newer version.
+            If there is no store, or it has a newer format.
         Damaged
-            If an array that is counted is.
+            If an array that must be read is damaged.
         """
         with self.store.naming_damage():
-            return self._count_all(self.store.anew())
+            return list(self._count_each(self.store.anew()))
 
-    def _count_all(self, store: Store) -> list[Progress]:
-        experiments, known = store.experiments, store.consolidated  # as they are before the files
-        paths = store.list_files()  # before arrays, into which records may be folded just now
-        records = records_by_group(store.place, paths)
+    def _count_each(self, store: Store) -> Iterator[Progress]:
+        experiments, known = store.experiments, store.consolidated  # read before the files
+        paths = store.list_files()  # before the arrays, into which records may be folded meanwhile
+        records = list_records_among(store.place, paths)
         session = store.session_name if records else ""
-        running = runs_in_flight(store) if f"{INTERNAL}/{IN_FLIGHT}" in paths else {}
-        counted = []
+        running = runs_in_flight(store) if f"{INTERNAL}/{PROGRESS}" in paths else {}
         for name in experiments:
-            if known and name not in known:  # it is about to be made
+            if known and name not in known:  # about to be created
                 continue
             if any(path.startswith(f"{name}/") for path in paths):
-                check_files_are_there(store, name, paths)
-                counted.append(self._count(store, name, records, session, running.get(name, 0)))
+                ledger = check_files_are_there(store, name, paths)
+                yield self._count(store, name, ledger, records, session, running.get(name, 0))
             elif known:
                 raise Damaged(f"the experiment {name!r} is gone")
-        return counted
 
     def _count(
-        self, store: Store, name: str, records: RecordsByGroup, session: str, running: int
+        self,
+        store: Store,
+        name: str,
+        ledger: Ledger,
+        records: Sequence[Record],
+        session: str,
+        running: int,
     ) -> Progress:
         arrays = store.arrays_of_group(name)
         counts, status, seconds = (
-            self._values(name, arrays, array)
-            for array in (variables.SAMPLE_COUNT.name, STATUS, CPU_TIME)
+            self._values(name, arrays, ledger, own)
+            for own in (variables.SAMPLE_COUNT.name, STATUS, CPU_TIME)
         )
-        # a count, so that `in_study`, true of all runs in most stores, need not be read
+        # In most stores no run has left the study, and `in_study` need not be read.
         some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
-        in_study = self._values(name, arrays, IN_STUDY) if some_left else np.ones(len(counts))
-        size = min(map(len, (counts, status, in_study)))  # a store that just grows has two lengths
-        counts, status, wanted = counts[:size], status[:size], in_study[:size].astype(bool)
+        wanted = np.ones(len(counts), dtype=bool)
+        if some_left:
+            wanted = self._values(name, arrays, ledger, IN_STUDY).astype(bool)
+        size = min(map(len, (counts, status, seconds, wanted)))  # they differ while the store grows
+        counts, status, seconds, wanted = (own[:size] for own in (counts, status, seconds, wanted))
+        seconds = np.where(counts > 0, np.nan_to_num(seconds), 0.0)
         samples = arrays[TIME].shape[0]
-        done = files.are_runs_computed_to_sample(counts, status, samples)
+        done = are_runs_computed_to_sample(counts, status, samples)
         failed = int((wanted & done & (status > 0)).sum())
         of_runs, of_references = (
-            [record for found in records.get(group, {}).values() for record in found]
+            [record for record in records if record.group == group]
             for group in (name, references_group_name(name))
         )
         milliseconds = sum(
-            record.name.milliseconds for record in _records_of_session(of_references, session)
+            own.name.milliseconds for own in of_references if _is_committed(own, session)
         )
-        for record in _records_of_session(of_runs, session):
-            rows = _rows_of_record(record)
-            rows = rows[rows < size]
-            if record.name.last >= samples and not done[rows].all():
-                done[rows] = True
-                failed += record.name.failed
-                milliseconds += record.name.milliseconds
-        standing = np.where(counts > 0, seconds[:size], 0.0)
-        partly, used = _count_partly_computed_runs(of_runs, done, samples, np.nan_to_num(standing))
+        for record in of_runs:
+            with contextlib.suppress(FileNotFoundError):  # it was folded
+                if not _is_committed(record, session) or record.name.last < samples:
+                    continue
+                rows = record.rows[record.rows < size]
+                if not done[rows].all():
+                    done[rows] = True
+                    failed += record.name.failed
+                    milliseconds += record.name.milliseconds
+        partly, used = _count_partly_computed_runs(of_runs, done, samples, seconds)
         done &= wanted
+        left = int((wanted & ~done).sum())
         return Progress(
             experiment=name,
             runs=int(wanted.sum()),
             done=int(done.sum()),
-            running=min(running, int((wanted & ~done).sum())),
-            partly=min(partly, float((wanted & ~done).sum())),
+            running=min(running, left),
+            partly=min(partly, float(left)),
             failed=failed,
             left_study=int(size - wanted.sum()),
-            cpu_seconds=_committed_cpu_seconds(counts, seconds)
-            + self._cpu_seconds_of_references(store, name)
+            cpu_seconds=float(seconds.sum())
+            + self._cpu_seconds_of_references(store, references_group_name(name))
             + 1e-3 * milliseconds
             + used,
         )
 
-    def _cpu_seconds_of_references(self, store: Store, name: str) -> float:
-        """CPU seconds of an experiment's committed references."""
-        group = references_group_name(name)
+    def _cpu_seconds_of_references(self, store: Store, group: str) -> float:
+        """CPU seconds of a group's committed references."""
         arrays = store.arrays_of_group(group)
-        if CPU_TIME not in arrays:  # there are none
+        if CPU_TIME not in arrays:  # no references
             return 0.0
-        names = variables.SAMPLE_COUNT.name, CPU_TIME
-        return _committed_cpu_seconds(*(self._values(group, arrays, own) for own in names))
+        names, ledger = (variables.SAMPLE_COUNT.name, CPU_TIME), ledger_of_group(store, group)
+        counts, seconds = (self._values(group, arrays, ledger, own) for own in names)
+        size = min(len(counts), len(seconds))
+        return float(np.nansum(seconds[:size][counts[:size] > 0]))
 
-    def _values(self, group: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:
-        """The values of an array over runs; `Damaged`, with its name, if they are."""
+    def _values(
+        self, group: str, arrays: Mapping[str, ArrayFiles], ledger: Ledger, name: str
+    ) -> np.ndarray:
+        """The values of an array over runs, reread if its files have changed."""
         if (array := arrays.get(name)) is None:
             raise Damaged(f"{group}/{name} has no metadata")
-        return array.values()
+        version = array.shape, _version_of_files(array, ledger)
+        known, values = self._kept.get(array.path, (None, np.zeros(0)))
+        if known != version:
+            values = array.values()
+            self._kept[array.path] = version, values
+        return values
 
 
-def _records_of_session(records: Iterable[Record], session: str) -> list[Record]:
-    """The records, not checkpoints, that are of a session."""
-    return [r for r in records if r.name.kind == RECORD and r.name.session == session]
+def _version_of_files(array: ArrayFiles, ledger: Ledger) -> object:
+    """A value that changes with the files of an array; for objects, their ledger entries."""
+    if not isinstance(array.directory, Path):
+        return {path: own for path, own in ledger.items() if path.startswith(f"{array.path}/")}
+    stats = {file.name: file.stat() for file in array.directory.glob("c*")}
+    return {name: (found.st_ino, found.st_mtime_ns) for name, found in stats.items()}
+
+
+def _is_committed(record: Record, session: str) -> bool:
+    """Whether a record holds finished rows, and belongs to the session whose records count."""
+    return record.name.kind == RECORD and record.name.session == session
 
 
 def _count_partly_computed_runs(
@@ -246,9 +267,9 @@ def _count_partly_computed_runs(
     samples: int,
     standing: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """Runs on their way, each counted as far as its checkpoints are, and their CPU seconds.
+    """Count unfinished runs by the part that is in their checkpoints, and sum up their CPU time.
 
-    Without those that are `standing` in the arrays, of shorter runs that are extended.
+    The CPU seconds `standing` in the arrays, of runs that are being extended, are not included.
     """
     furthest: dict[int, tuple[float, int, float]] = {}
     for name in (record.name for record in records if record.name.kind == CHECKPOINT):
@@ -263,30 +284,13 @@ def _count_partly_computed_runs(
     )
 
 
-def _committed_cpu_seconds(counts: NDArray[np.integer], seconds: NDArray[np.float64]) -> float:
-    """Seconds of what is committed; a store that just grows has arrays of two lengths."""
-    size = min(len(counts), len(seconds))
-    return float(np.nansum(seconds[:size][counts[:size] > 0]))
-
-
-def _rows_of_record(record: Record) -> RowNumbers:
-    """The rows of a record, by its name alone where that says all; none if it was folded."""
-    name = record.name
-    if name.count == name.stop - name.start:
-        return np.arange(name.start, name.stop)
-    try:
-        return record.rows
-    except FileNotFoundError:
-        return np.zeros(0, dtype=int)
-
-
-class Rate:
-    """Runs a second, parts of runs too, over the last while, and the time left.
+class RunRate:
+    """The recent number of runs per second, including parts of runs, and the remaining time.
 
     Parameters
     ----------
     span : float
-        Seconds that are looked back.
+        Length in seconds of the period over which the rate is averaged.
     """
 
     def __init__(self, span: float = 120.0) -> None:
@@ -294,87 +298,42 @@ class Rate:
         self._seen: list[tuple[float, float]] = []
 
     def add(self, seconds: float, done: float) -> None:
-        """Note that `done` runs were committed at a time in `seconds`."""
+        """Note that `done` runs were committed at the time `seconds`."""
         self._seen.append((seconds, done))
         while len(self._seen) > 2 and self._seen[1][0] <= seconds - self._span:
             self._seen.pop(0)
 
     @property
     def per_second(self) -> float:
-        """Runs a second, 0 as long as none was seen to end."""
+        """Runs per second; 0 until a run has ended."""
         (began, first), (now, last) = self._seen[0], self._seen[-1]
         return max(0.0, (last - first) / (now - began)) if now > began else 0.0
 
     def seconds_left(self, pending: float) -> float:
-        """Until `pending` runs are done, NaN where that is not known."""
+        """Expected seconds until `pending` runs are done; NaN if unknown."""
         if not pending:
             return 0.0
         return pending / self.per_second if self.per_second > 0 else float("nan")
 
 
-IN_FLIGHT, PREDICTION = "in-flight.json", "prediction.json"
-EVERY, EVERY_OBJECT = 0.2, 2.0  # seconds between two writings, at least
+# --- the coordinator's own file ----------------------------------------------------------------
 
-
-class InFlight:
-    """Notes which tasks run, within ``with``.
-
-    Parameters
-    ----------
-    store : Store
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._path = store.internal(IN_FLIGHT)
-        self._every = EVERY_OBJECT if store.in_bucket else EVERY
-        # What takes no longer than that is not worth two requests.
-        self._since, self._is_noted = time.monotonic() if store.in_bucket else -math.inf, False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if not self._is_noted:
-            return
-        with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
-
-    def note(self, tasks: Iterable[RunningTask]) -> None:
-        """Write down how many runs of each experiment `tasks` have, now and then."""
-        if (now := time.monotonic()) < self._since + self._every:
-            return
-        self._since, self._is_noted = now, True
-        runs: collections.Counter[str] = collections.Counter()
-        for task in tasks:
-            runs[task.experiment] += task.runs if task.group == task.experiment else 0
-        with contextlib.suppress(OSError):  # nothing depends on it
-            write_text_atomically(self._path, json.dumps(runs))
-
-
-def runs_in_flight(store: Store) -> dict[str, int]:
-    """Runs that are being computed, by experiment; none if nobody holds the store."""
-    with contextlib.suppress(OSError, ValueError):
-        found = parse_json_object(read_first_bytes_of_file(store.internal(IN_FLIGHT)))
-        if lease_holder_of_store(store) is not None:
-            return {name: n for name, n in found.items() if type(n) is int and n >= 0}
-    return {}
-
-
-# --- what the last plan expected ---------------------------------------------------------------
+PROGRESS = "progress.json"
+EVERY, EVERY_OBJECT = 0.2, 2.0  # minimum seconds between two writes
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """CPU time that a plan expects, of one experiment or of all.
+    """The CPU time that a plan predicts, for one experiment or for all.
 
     Parameters
     ----------
     runs, references : int
-        Pending then.
+        Number of runs, and of references, that were pending at the time of the plan.
     cpu_seconds : float
-        Of their integration, expected.
+        Predicted CPU time of their integration.
     before : float
-        Seconds that all that was committed then had used.
+        CPU time of all that was committed at the time of the plan.
     """
 
     runs: int
@@ -383,43 +342,74 @@ class Prediction:
     before: float
 
 
-def write_plan_predictions(
-    store: Store, total: Prediction, experiments: Mapping[str, Prediction]
-) -> None:
-    """Write what a plan expects, for `read_plan_predictions`.
-
-    It is of what was pending when the plan was made, by a run, an extension or a retry; an
-    earlier plan's runs that were done by then count in no later one.
+class ProgressFile:
+    """Writes the plans and running tasks of a coordinator, for `sweep status` alone.
 
     Parameters
     ----------
-    store : sweep.store.store.Store
-    total : Prediction
-        Of all experiments.
-    experiments : dict of str to Prediction
+    store : Store
+    token : str
+        Token of the coordinator's lease.
     """
-    found = {name: asdict(own) for name, own in experiments.items()}
-    said = {"total": asdict(total), "experiments": found}
-    text = json.dumps(said | {"seal": files.seal(said)})
-    write_text_atomically(store.internal(PREDICTION), text)
 
+    def __init__(self, store: Store, token: str) -> None:
+        self._store, self._every = store, EVERY_OBJECT if store.in_bucket else EVERY
+        self._content: dict[str, Any] = {"plans": {}, "token": token, "running": {}}
+        # In a bucket the first write waits: short tasks are not worth two requests.
+        self._since = time.monotonic() if store.in_bucket else -math.inf
 
-def is_prediction_whole(store: Store) -> bool:
-    """Whether a store's prediction is what was written, or it has none."""
-    try:
-        found = json.loads(store.internal(PREDICTION).read_bytes())
-        own: bool = found.pop("seal") == files.seal(found)
-        return own
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+    def note_plans(self, experiments: Mapping[str, Prediction]) -> None:
+        """Write the predictions of a plan by experiment, for `read_plan_predictions`.
+
+        They cover what was pending when the plan was made, for a run, an extension or a retry.
+        """
+        self._write(plans={name: asdict(own) for name, own in experiments.items()})
+
+    def note_running(self, tasks: Iterable[tuple[str, int]]) -> None:
+        """Write the number of running runs by experiment, unless the last write is too recent."""
+        if (now := time.monotonic()) >= self._since + self._every:
+            self._since = now
+            runs: collections.Counter[str] = collections.Counter()
+            for experiment, number in tasks:
+                runs[experiment] += number
+            self._write(running=runs)
+
+    def _write(self, **content: object) -> None:
+        self._content |= content
+        with contextlib.suppress(OSError):
+            file = self._store.internal(PROGRESS)
+            write_text_atomically(file, seal_json_object(self._content).decode())
 
 
 def read_plan_predictions(store: Store) -> tuple[Prediction | None, dict[str, Prediction]]:
-    """The last plan of a store: in all, and by experiment; None, and nothing, without one."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads(store.internal(PREDICTION).read_text())
-        experiments = {name: Prediction(**own) for name, own in found["experiments"].items()}
-        return Prediction(**found["total"]), experiments
+    """The predictions of the last plan of a store, in total and by experiment.
+
+    Without a plan the total is None and the dict is empty.
+    """
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
+        plans = _read_progress(store).get("plans", {}).items()
+        if experiments := {name: Prediction(**own) for name, own in plans}:
+            columns = zip(*map(astuple, experiments.values()), strict=True)
+            return Prediction(*map(sum, columns)), experiments
     return None, {}
+
+
+def runs_in_flight(store: Store) -> dict[str, int]:
+    """Number of runs that are being computed, by experiment; empty unless a coordinator runs."""
+    found = _read_progress(store)
+    running = found.get("running")
+    if running and isinstance(running, dict) and (holder := lease_holder_of_store(store)):
+        known = {name: n for name, n in running.items() if type(n) is int and n >= 0}
+        return known if found.get("token") == holder.token else {}
+    return {}
+
+
+def is_progress_whole(content: bytes) -> bool:
+    """Whether the content of a file is complete as a `ProgressFile` wrote it."""
+    return parse_sealed_json_object(content).keys() == {"plans", "token", "running"}
+
+
+def _read_progress(store: Store) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        return parse_json_object(read_first_bytes_of_file(store.internal(PROGRESS)))
+    return {}

@@ -1,7 +1,7 @@
-"""What a run was computed with: kind of CPU, libm, versions. Its number stands beside the results.
+"""What a run was computed with: kind of CPU, libm and versions, stored under a number.
 
-Arithmetic and square roots are the same everywhere; the sines, cosines and logarithms of two
-libraries may differ in the last bit, and one library's on two kinds of CPU.
+Arithmetic and square roots are the same everywhere. Sines, cosines and logarithms may differ in
+the last bit between two libraries, and for one library between two kinds of CPU.
 """
 
 import functools
@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding
 
-from sweep.store.backends.trees import write_text_atomically
+from sweep.store.backends.places import write_text_atomically
 from sweep.store.store import Store
 
 if TYPE_CHECKING:
     from sweep.store.lease.sessions import Session
 
 FOLDER = "environments"
-ATTRIBUTE = "environments"  # of the root: what each number stands for
-ARGUMENTS = 4096  # at which the functions of libm are tried
-DIGITS = 7  # of a hash in hexadecimal, as a number: it fits an int32
+ATTRIBUTE = "environments"  # root attribute that describes each number
+ARGUMENTS = 4096  # number of arguments at which the functions of libm are evaluated
+DIGITS = 7  # hexadecimal digits of a hash that fit an int32
 
 
 @functools.cache
 def describe_cpu_libm_and_versions() -> dict[str, str]:
-    """What this process computes with, as a dict of texts."""
+    """Describe what this process computes with, as a dict of texts."""
     return {
         "cpu": llvmlite.binding.get_host_cpu_name(),
         "libm": f"{' '.join(filter(None, platform.libc_ver()))} {_hash_of_libm()}".strip(),
@@ -43,25 +43,31 @@ def describe_cpu_libm_and_versions() -> dict[str, str]:
 
 
 def provenance_number(description: Mapping[str, str]) -> int:
-    """The number of a description, never 0: that is of runs of which it is not known."""
+    """The number of a description; never 0, which stands for an unknown environment."""
     text = json.dumps(description, sort_keys=True)
     return int(hashlib.sha256(text.encode()).hexdigest()[:DIGITS], 16) + 1
 
 
 def cpu_and_libm_kind(description: Mapping[str, str]) -> str:
-    """What results depend on to the last bit, as a text: kind of CPU and libm."""
+    """The kind of CPU and libm in words, on which results depend to the last bit."""
     return f"CPU {description['cpu']}, libm {description['libm']}"
 
 
 @functools.lru_cache(maxsize=64)
 def write_provenance_of_process(store: Store, session: "Session") -> int:
-    """This process's number, once the store says what that stands for: its root, or a file.
+    """The number of this process's environment, once it is described in the store.
+
+    Unless the root's attributes already describe it, a file is written.
 
     Parameters
     ----------
     store : sweep.store.store.Store
     session : sweep.store.lease.sessions.Session
-        Another one may find another store at the same path.
+        Part of the key of the cache, since a later session may find another store at the path.
+
+    Returns
+    -------
+    int
     """
     number = provenance_number(describe_cpu_libm_and_versions())
     file = store.internal(FOLDER, f"{number}.json")
@@ -72,7 +78,9 @@ def write_provenance_of_process(store: Store, session: "Session") -> int:
 
 
 def provenance_noted_by_workers(store: Store) -> dict[str, Any]:
-    """The root's attribute of what workers noted, with what it says already, as a dict.
+    """The new value of the root's attribute `ATTRIBUTE`, as a dict with this one key.
+
+    It joins the environments that workers have described in files with those in the root.
 
     Parameters
     ----------
@@ -81,7 +89,7 @@ def provenance_noted_by_workers(store: Store) -> dict[str, Any]:
     Returns
     -------
     dict
-        Empty if nobody has noted anything that it does not say.
+        Empty if the root already describes all environments.
     """
     files = store.internal(FOLDER).glob("*.json")
     known = store.attributes.get(ATTRIBUTE, {})
@@ -90,7 +98,7 @@ def provenance_noted_by_workers(store: Store) -> dict[str, Any]:
 
 
 def _hash_of_libm() -> str:
-    """A hash of values of the functions that kernels take from libm: equal ones compute alike."""
+    """A hash of values of the functions that kernels call in libm."""
     digest = hashlib.sha256()
     for k in range(1, ARGUMENTS + 1):
         x = 40.0 * k / ARGUMENTS
@@ -99,20 +107,17 @@ def _hash_of_libm() -> str:
     return digest.hexdigest()[:8]
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Versions of Geosweep, Python and the packages that results depend on.
+
+    They are determined once in each process, so that they are those of the imported code.
 
     Returns
     -------
     dict of str to str
-        By name of the package, ``python`` among them; in a git checkout its ``commit`` too.
+        Versions by name of the package, with ``python`` and, in a git checkout, ``commit``.
     """
-    return dict(_versions_of_process())
-
-
-@functools.cache
-def _versions_of_process() -> dict[str, str]:
-    """The versions when they were asked for first: they are those of the code that is imported."""
     found = {"python": platform.python_version()}
     for package in ("geosweep", "numba", "numpy", "scipy", "xarray", "zarr", "distributed"):
         try:

@@ -1,36 +1,36 @@
-"""`Store`: where a run table is, and what belongs to it there.
+"""`Store`: the place of a run table, and the files that belong to it.
 
-Whatever a user calls a store by is resolved once, by `Store.at`; everything below takes a `Store`.
+`Store.at` resolves whatever a user calls a store by; all other functions take a `Store`.
 
-Each experiment is a Zarr group, created, grown and folded by the holder of the lease. Everything
-else of a store is below ``_geosweep``:
+Each experiment is a Zarr group that the lease holder creates, grows and folds records into. All
+other files of a store are below ``_geosweep``:
 
 - ``session.json``: the name of the session whose records count, empty once it has ended, and the
-  lease holder who wrote this (`sweep.store.lease.holder.SessionRecord`).
-- ``records/GROUP/ROW/*.record.npz`` and ``*.checkpoint.npz``: what tasks have put for a row of
-  shards, see `sweep.store.commit.records`. Workers write each file once, under a name of its own,
+  lease holder who wrote the file (`sweep.store.lease.holder.SessionRecord`).
+- ``records/GROUP/ROW/*.record.npz`` and ``*.checkpoint.npz``: what tasks have written for a row of
+  shards, see `sweep.store.commit.records`. Workers write each file once, under a unique name and
   without the lease, and remove checkpoints; the lease holder removes both kinds.
-- ``folded/GROUP.json``: the ledger of a group, the size and a checksum of each file, see
-  `sweep.store.commit.ledger`. Written by the lease holder.
-- ``references/EXPERIMENT`` and ``ends.GROUP``: groups of reference trajectories, and of the states
-  of integrators at the end of runs; as those of experiments.
-- ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease; two
-  of one number write the same.
-- ``in-flight.json`` and ``prediction.json``: for `sweep status`. The coordinator writes them
-  without a check of its lease, since no result depends on them.
-- ``creating``: in a bucket, while a new store is put there.
-- ``*.partial``: what was not finished; the next lease holder removes it.
+- ``folded/GROUP.json``: the ledger of a group, with size and checksum of each file, see
+  `sweep.store.commit.ledger`. The lease holder writes it.
+- ``references/EXPERIMENT`` and ``ends.GROUP``: groups of reference trajectories, and of checkpoints
+  at the ends of runs. They are written like those of experiments.
+- ``environments/NUMBER.json``: what a worker computes with. Workers write it without the lease;
+  two workers with the same number write the same content.
+- ``progress.json``: plans and running tasks, for `sweep status`. The coordinator writes it without
+  checking its lease, since no result depends on it.
+- ``creating``: present in a bucket while a new store is uploaded.
+- ``*.partial``: an unfinished file, which the next lease holder removes.
 
-And beside the store: ``STORE.lock``, the lease (`sweep.store.lease.lease`); ``STORE.submitted`` and
+Beside the store are ``STORE.lock``, the lease (`sweep.store.lease.lease`); ``STORE.submitted`` and
 ``STORE.cancel`` (`sweep.store.lease.requests`), on which no result depends; and
-``STORE.TOKEN.creating``, a directory where a new store is put together.
+``STORE.TOKEN.creating``, a directory in which a new store is built.
 """
 
 import contextlib
 import errno
 import functools
+import glob
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,12 @@ from sweep.errors import Damaged, StoreError, Unreachable
 from sweep.store import files
 from sweep.store.backends import places
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, WriteCheck
-from sweep.store.commit.records import Unfolded, records_by_group, unfolded_by_group
+from sweep.store.commit.records import (
+    Unfolded,
+    list_records,
+    records_folder,
+    unfolded_by_group,
+)
 from sweep.store.files import (
     FORMAT_VERSION,
     INTERNAL,
@@ -53,22 +58,24 @@ from sweep.store.files import (
 from sweep.store.lease.holder import SessionRecord
 
 if TYPE_CHECKING:
-    from sweep.store.storage import StoredGroup
+    from sweep.store.arrays import StoredGroup
 
-HALF_MADE = "creating"  # object in a bucket while a store is put there
-CREATING = ".creating"  # after the store's own name and a token: where a new one is put together
-LEASE = ".lock"  # after the store's own name alone: who writes to the store
-# Errors of what is there: of one that is not there, another process may have removed it just now.
+HALF_MADE = "creating"  # object in a bucket while a new store is uploaded
+CREATING = ".creating"  # suffix of the directory in which a new store is built
+LEASE = ".lock"  # suffix of the lease file
+# Errors that a file itself causes. A missing file is not among them: another process may just have
+# removed it.
 UNUSABLE = (*(files.OF_FILE - {errno.ENOENT}), errno.EACCES, errno.EPERM)
 
 
 @dataclass(frozen=True)
 class Store:
-    """A store, which need not exist yet. Two of one place are equal, and tasks carry it.
+    """A store, which need not exist yet; compared by its place, and sent to workers with tasks.
 
     Parameters
     ----------
     place : Path or ObjectPlace
+        Where the store is.
 
     Examples
     --------
@@ -81,7 +88,7 @@ class Store:
 
     @classmethod
     def at(cls, store: "str | Place | Store") -> "Store":
-        """The store that a user names.
+        """The store at a path or address; a `Store` is returned as it is.
 
         Parameters
         ----------
@@ -94,7 +101,7 @@ class Store:
         Raises
         ------
         InputError
-            If it is an address of another kind, or none of a place in a bucket.
+            If the text is an address, but not a valid one of a store in a bucket.
         """
         return store if isinstance(store, Store) else cls(places.place_of_store_name(store))
 
@@ -102,37 +109,40 @@ class Store:
         return str(self.place)
 
     def __reduce__(self) -> tuple[type["Store"], tuple[Place]]:
-        return Store, (self.place,)  # without what was read here
+        return Store, (self.place,)  # without cached metadata
 
     # --- names -------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """The last part of its place."""
+        """The last part of the store's path."""
         return self.place.name
 
     @property
     def in_bucket(self) -> bool:
-        """Whether it is in a bucket, and in no directory."""
+        """Whether the store is in a bucket, not in a directory."""
         return isinstance(self.place, ObjectPlace)
 
     def absolute(self) -> "Store":
-        """The same store by a path that does not depend on the working directory."""
+        """The same store, by its absolute path."""
         return Store(self.place.absolute())
 
     @property
     def real(self) -> "Store":
-        """The same store by its only name, without symbolic links."""
+        """The same store, by its absolute path with symbolic links resolved."""
         if isinstance(self.place, ObjectPlace):
             return self
         return Store(Path(os.path.realpath(self.place)))
 
     def sibling(self, ending: str) -> Place:
-        """The place beside the store that has its name and an ending."""
+        """The file beside the store that has its name and a suffix."""
         return self.place.with_name(self.name + ending)
 
-    def product(self, ending: str) -> Path:
-        """Path of what is made of the store: beside it or, of one in a bucket, here."""
+    def output_path(self, ending: str) -> Path:
+        """The default path of output made from the store, such as plots.
+
+        It is beside the store, or in the working directory if the store is in a bucket.
+        """
         name = f"{self.name.removesuffix('.zarr')}{ending}"
         if isinstance(self.place, ObjectPlace):
             return Path(name)
@@ -140,55 +150,60 @@ class Store:
 
     @property
     def lease_file(self) -> Place:
-        """The file beside the store that says who writes to it; one, whatever the store's name."""
+        """The file beside the store that names the lease holder; the same through all links."""
         return self.real.sibling(LEASE)
 
     def internal(self, *names: str) -> Place:
-        """The place below ``/_geosweep``, where everything lives that is not a result."""
+        """A place below ``/_geosweep``, where everything lives that is not a result."""
         return self.place.joinpath(INTERNAL, *names)
 
     @property
     def session_file(self) -> Place:
-        """The file of the `SessionRecord`."""
+        """The file that holds the `SessionRecord`."""
         return self.internal("session.json")
 
     @property
     def session(self) -> SessionRecord:
-        """What it says of its last session, as it is now; of none, if there was none."""
+        """The record of the last session, read now; an empty one if there was no session.
+
+        Raises
+        ------
+        Damaged
+            If the file fails its checksum.
+        """
         try:
             return SessionRecord.parse(self.session_file.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return SessionRecord()
         except OSError as error:
-            raise files.unreadable(self.session_file, error) from None
+            raise files.unreadable_file_error(self.session_file, error) from None
         except (ValueError, TypeError):
             text = "is not what was written: it fails its checksum"
             raise Damaged(text, str(self.session_file)) from None
 
     @property
     def session_name(self) -> str:
-        """Name of the session whose records count, as it is now; empty if none do."""
+        """Name of the session whose records count, read now; empty if none do."""
         return self.session.name
 
     @property
     def half_made_sign(self) -> Place:
-        """The object in a bucket while a store is put there, whose ``zarr.json`` comes last."""
+        """The object that marks an upload to a bucket, in which ``zarr.json`` comes last."""
         return self.internal(HALF_MADE)
 
     @property
     def half_made_directories(self) -> list[Place]:
-        """The directories beside it where it is put together, or was until that was cut short."""
-        name = re.compile(re.escape(self.name) + r"\.[0-9a-f]{8}" + re.escape(CREATING))
-        beside = self.place.parent.iterdir() if self.place.parent.is_dir() else ()
-        return sorted(place for place in beside if name.fullmatch(place.name))
+        """The directories beside the store in which it is being built, or an attempt was left."""
+        name = f"{glob.escape(self.name)}.????????{CREATING}"
+        return [*self.place.parent.glob(name)]
 
     # --- what is there -----------------------------------------------------------------------
 
     @contextlib.contextmanager
     def reading(self, key: str | None = None) -> Iterator[None]:
-        """Within this, a bucket that does not answer is bad input; it is asked whether it does.
+        """Turn `Unreachable` into `InputError`; a context manager that first asks the bucket.
 
-        `key` is that of a study, where one names the store.
+        `key` is the key of the study that names the store, if one does.
         """
         try:
             if isinstance(self.place, ObjectPlace):
@@ -199,9 +214,10 @@ class Store:
 
     @contextlib.contextmanager
     def naming_damage(self) -> Iterator[None]:
-        """Within this, what is `Damaged`, or cannot be read, is said with the store's name.
+        """Add the name of the store to errors of unreadable files; a context manager.
 
-        Also what the operating system says of a file below it, as of a loop of links.
+        Besides `Damaged`, it handles errors of the operating system about files in the store, such
+        as a loop of symbolic links.
         """
         try:
             yield
@@ -220,28 +236,28 @@ class Store:
             raise files.damage_of_store(self, Damaged(text, str(file))) from None
 
     def exists(self) -> bool:
-        """Whether there is anything at its place; also of a name that no file can have."""
+        """Whether anything exists at the store's place; False for a path that no file can have."""
         if isinstance(self.place, ObjectPlace):
             return self.place.exists()
         return os.path.exists(self.place)
 
     def is_half_made(self) -> bool:
-        """Whether its creation in a bucket was cut short, or is under way."""
+        """Whether the store is being created in a bucket, or its creation was interrupted."""
         return self.half_made_sign.is_file() and not (self.place / METADATA).is_file()
 
     def is_unwritable(self) -> bool:
-        """Whether it is in a directory that this user may not write."""
+        """Whether the store is a directory in which this user may not write."""
         if isinstance(self.place, ObjectPlace):
             return False
         return not os.access(self.place, os.W_OK | os.X_OK)
 
     def anew(self) -> "Store":
-        """The same store, of which nothing was read: `attributes` and `experiments` of now."""
+        """The same store without cached metadata, so that `attributes` are read again."""
         return Store(self.place)
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes of the root; as `metadata`. `Damaged` if they are other ones."""
+        """Attributes of the root, read once; raises as `metadata`, and `Damaged`."""
         if self._broken_seals[0]:
             lost = "it says which study the store holds: restore it from a copy"
             raise self._damage_of_root(lost)
@@ -250,12 +266,14 @@ class Store:
 
     @functools.cached_property
     def metadata(self) -> dict[str, Any]:
-        """Metadata of the root, its ``zarr.json``, read once; see `anew`.
+        """The ``zarr.json`` of the root, read once; see `anew`.
 
         Raises
         ------
         InputError
-            If there is no store, or one of a newer version, or its object store does not answer.
+            If there is no store, it has another format, or its object store does not answer.
+        Damaged
+            If the file cannot be read.
         """
         try:
             with self.reading():
@@ -282,134 +300,144 @@ class Store:
 
     @functools.cached_property
     def _broken_seals(self) -> list[bool]:
-        """Whether the root's attributes, and its copies of metadata, are others than were sealed.
+        """Whether the root's attributes, and its copies of metadata, fail their checksums.
 
-        Not where there are no copies, nor seals, as while the store grows.
+        While the store grows it has neither copies nor checksums, and both are False.
         """
         if not (seals := (self.metadata.get("consolidated_metadata") or {}).get("seals")):
             return [False, False]
-        found = files.seals_of_root(self.metadata)
+        found = files.checksums_of_root(self.metadata)
         return [seals[:1] != found[:1], seals[1:] != found[1:]]
 
     def _damage_of_root(self, remedy: str) -> Damaged:
         return Damaged("fails its checksum", str(self.place / METADATA), remedy)
 
     def check(self) -> None:
-        """Raise `InputError` unless there is a store that can be read; see `metadata`."""
+        """Raise `InputError` or `Damaged` unless the store can be read; see `metadata`."""
         _ = self.metadata
 
     def check_format(self, attributes: Mapping[str, Any]) -> None:
-        """Raise `InputError` unless the root's attributes are of a format that can be read."""
+        """Raise `StoreError` unless the root's attributes have the current format."""
         if "format_version" not in attributes:
-            raise InputError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
+            raise StoreError(f"{self} is a Zarr store, but not one that `sweep run` wrote")
         if (version := attributes["format_version"]) < FORMAT_VERSION:
-            raise InputError(
+            raise StoreError(
                 f"{self} has format {version}, of an earlier Geosweep; this one reads format "
                 f"{FORMAT_VERSION}. Run its study, whose text is in 'studies' of "
                 f"{self.place / METADATA}, into another STORE"
             )
         if version > FORMAT_VERSION:
-            raise InputError(
+            raise StoreError(
                 f"{self} has format {version}, written by a newer Geosweep; this one reads up to "
                 f"{FORMAT_VERSION}. Update Geosweep"
             )
 
     @property
     def experiments(self) -> list[str]:
-        """Names of the experiments: those of the study in its order, then those that left it."""
+        """Names of the experiments: those in the study, in its order, then those that left it."""
         names = [name for name in self.consolidated if "/" not in name]
-        if not names:  # it was cut short when it was made or grown
+        if not names:  # its creation or growth was interrupted
             names = [file.parent.name for file in self.place.glob(f"*/{METADATA}")]
         others = sorted(set(names) - {INTERNAL})
         return list(dict.fromkeys([*self.attributes["experiments"], *others]))
 
     @property
     def consolidated(self) -> dict[str, dict[str, Any]]:
-        """Metadata of all groups and arrays, by their paths, as the root has them; or nothing.
+        """The root's copies of the metadata of all groups and arrays, by path.
 
-        `Damaged` if they are other ones.
+        It is empty while the store grows.
+
+        Raises
+        ------
+        Damaged
+            If the copies fail their checksum.
         """
         if self._broken_seals[1]:
             raise self._damage_of_root(f"`sweep verify {self} --repair` mends it")
         return (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
 
     def list_files(self) -> set[str]:
-        """The files of the store as they are now, a set of paths relative to it."""
+        """List the files of the store, as paths relative to it."""
         return places.files_below(self.place)
 
     def array(self, *names: str) -> ArrayFiles:
-        """The `ArrayFiles` at a path below the store, with what is not folded yet.
+        """The array at a path below the store, including records that are not folded yet.
 
         Raises
         ------
         Damaged
-            If its metadata are.
+            If the metadata of the array are damaged.
         """
         *group, _ = names
         return ArrayFiles.read(self.place.joinpath(*names), self.unfolded("/".join(group)))
 
     def unfolded(self, group: str) -> Unfolded | None:
-        """The `sweep.store.commit.records.Unfolded` of a group, None if all is folded."""
+        """The records of a group that are not folded yet; None if there are none."""
         return self.unfolded_by_group().get(files.group_with_records_of(group))
 
     def unfolded_by_group(self) -> dict[str, Unfolded]:
-        """What is not folded yet, by group."""
-        records = records_by_group(self.place)
+        """The records that are not folded yet, by group."""
+        records = list_records(records_folder(self.place))
         return unfolded_by_group(records, self.session_name) if records else {}
 
     def arrays_of_group(
         self, group: str, unfolded: Unfolded | None = None
     ) -> dict[str, ArrayFiles]:
-        """The arrays of a group, by name, without what is not folded yet unless that is given.
+        """The arrays of a group by name, including the checkpoints at the ends of its runs.
 
         Parameters
         ----------
         group : str
-            Group of runs or references; the checkpoints at the ends of its runs are among them.
+            Name of a group of runs or references.
         unfolded : sweep.store.commit.records.Unfolded, optional
-            As of `unfolded`.
+            Records to read as if they were folded, from the method `unfolded`; by default none.
+
+        Returns
+        -------
+        dict of str to ArrayFiles
 
         Raises
         ------
         Damaged
-            If their metadata are.
+            If the metadata of an array are damaged.
         """
-        copies, found = self.consolidated, {}
-        for own in (group, end_checkpoints_group_name(group)):
-            names = [name for name in copies if name.rpartition("/")[0] == own]
-            if not copies:
-                below = (self.place / own).glob(f"*/{METADATA}")
-                names = [f"{own}/{file.parent.name}" for file in below]
-            for name in names:
-                metadata = copies.get(name) or files.read_zarr_metadata(self.place / name)
-                if metadata.get("node_type") != "group":
-                    array = ArrayFiles.of(self.place / name, metadata, unfolded)
-                    found[array.name] = array
-        return found
+        copies = self.consolidated or files.read_metadata_below(self.place)
+        return {
+            name.rpartition("/")[2]: ArrayFiles.of(self.place / name, metadata, unfolded)
+            for own in (group, end_checkpoints_group_name(group))
+            for name, metadata in copies.items()
+            if name.rpartition("/")[0] == own and metadata.get("node_type") != "group"
+        }
 
     # --- by zarr -----------------------------------------------------------------------------
 
     def root(self, mode: ZarrMode = "r", check: WriteCheck | None = None) -> "StoredGroup":
-        """The root group; always the metadata as it is, never the consolidated copy.
+        """Open the root group with zarr, without records that are not folded yet.
 
-        Without what is not folded yet. `check` is called before each write
-        takes effect, and may raise.
+        Metadata are read from their own files, not from the consolidated copy.
+
+        Parameters
+        ----------
+        mode : {"r", "r+", "a"}
+            As in zarr.
+        check : callable, optional
+            Called before each write takes effect; may raise.
         """
-        root: StoredGroup = _storage().open_root_group(self.place, mode, check)
+        root: StoredGroup = _arrays().open_root_group(self.place, mode, check)
         return root
 
     def group(self, name: str, mode: ZarrMode = "r") -> "StoredGroup":
-        """A group below the root; like the root's, its metadata as it is."""
-        group: StoredGroup = _storage().open_zarr_group(self.root(mode), name)
+        """Open a group below the root with zarr, as `root` does."""
+        group: StoredGroup = _arrays().open_zarr_group(self.root(mode), name)
         return group
 
     def existing_root(self) -> "StoredGroup | None":
-        """The root group; None if nothing is there.
+        """Open the root group with zarr; None if the store does not exist.
 
         Raises
         ------
         StoreError
-            If there is something else at its place, or no store can be made there.
+            If the place holds something other than a store, or cannot be read.
         """
         try:
             if not self._is_taken():
@@ -417,46 +445,27 @@ class Store:
         except Unreachable as error:
             raise StoreError(f"{self} cannot be used: {error}") from None
         except OSError as error:
-            raise StoreError(f"{self} cannot be made: {error.strerror}") from None
-        root = _storage().read_root_group_or_none(self.place)
-        if root is None and self.internal().is_dir():
-            self.anew().check()  # says what is wrong with it
-        if root is None:
-            raise StoreError(f"{self} exists and is not a Geosweep store; give another STORE")
+            raise StoreError(f"{self} cannot be read: {error.strerror}") from None
         try:
-            self.check_format(root.attrs)
-        except InputError as error:
-            raise StoreError(str(error)) from None
+            attributes = files.read_zarr_metadata(self.place).get("attributes", {})
+        except Damaged:
+            if self.internal().is_dir():
+                self.anew().check()  # raises with the reason
+            attributes = {}
+        if "format_version" not in attributes:
+            raise StoreError(f"{self} exists and is not a Geosweep store; give another STORE")
+        self.check_format(attributes)
         return self.root()
 
     def _is_taken(self) -> bool:
-        """Whether there is anything; OSError if there is not and a store cannot be made.
-
-        Not what is left of a store in a bucket whose creation was cut short.
-        """
+        """Whether the place holds anything other than the remains of an interrupted creation."""
         if isinstance(self.place, ObjectPlace):
             self.place.check()
             return self.place.is_dir() and not self.is_half_made()
-        if self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir())):
-            return True
-        self._check_makable(self.place)
-        return False
-
-    def _check_makable(self, place: Path) -> None:
-        """Raise `StoreError` or OSError unless a directory for the store can be made."""
-        parent = place.parent
-        while not os.path.lexists(parent):
-            parent = parent.parent
-        if not parent.is_dir():
-            raise StoreError(f"{self} cannot be made: {parent} is not a directory")
-        beside = parent == place.parent
-        probe = place.with_name(self.name + CREATING) if beside else parent / f"{self.name}.probe"
-        if not probe.exists():
-            probe.mkdir()
-            probe.rmdir()
+        return self.place.exists() and not (self.place.is_dir() and not any(self.place.iterdir()))
 
 
-def _storage() -> ModuleType:
-    from sweep.store import storage  # with zarr, which `sweep status` need not wait for
+def _arrays() -> ModuleType:
+    from sweep.store import arrays  # loads zarr, which `sweep status` does not need
 
-    return storage
+    return arrays

@@ -1,8 +1,8 @@
 """Studies: read from files and from the stores that keep them, and with a longer duration.
 
-A store keeps the text of the study that it was asked for; running a file begins with that, and
-extensions and merges add tables behind it. A run belongs to the store if the text names it. A file
-that is run again unedited keeps what was added to decide its verdicts.
+A store keeps the text of its study, which determines the runs that belong to it: the text of the
+file that was run, followed by the tables that extensions, decisions and merges have added. When
+the unedited file is run again, the tables that were added to decide its verdicts stay.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from integrators.errors import InputError, check_known, check_number
+from integrators.errors import InputError, check_known, check_number, short_repr
 from sweep.errors import StoreError
 from sweep.plugins import approvals
-from sweep.plugins.registry import unite_libraries
+from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.store import diff
+from sweep.store.arrays import StoredGroup
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
-from sweep.store.storage import StoredGroup
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
 from sweep.study.limits import MOST_TEXT
@@ -34,24 +34,24 @@ from sweep.study.text import parse_toml
 from sweep.study.time_axis import TimeAxis
 from sweep.text import read_regular_file
 
-# First words of the comment before a table that `sweep decide`, or `sweep extend`, adds.
+# How the comments begin that precede tables added by `sweep decide` and by `sweep extend`.
 ADDED, EXTENDED = "# Added to decide ", "# Added by an extension."
 NOTE = r"(?m)^# [\w-]+ was extended to .*; `sweep run STORE` goes on\.\n"
 
 
 def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
-    from sweep.store import end_states  # with xarray and SciPy, which few studies need
+    from sweep.store import end_states  # loads xarray and SciPy, which few studies need
 
     return end_states.load_starts_from_store(*arguments, **settings)
 
 
-# The room of studies is below this one: it reads end states of stores by what is registered here,
-# so that `sweep.Study` and `sweep.load_study` are taken from this module.
+# `sweep.study` does not import `sweep.store`: it reads end states through the function that is
+# registered here. Therefore `sweep.Study` and `sweep.load_study` are imported from this module.
 register_end_state_reader(_load_starts_from_store)
 
 
 def check_study(study: str | Path) -> tuple[Study, list[RunTable]]:
-    """Read a study as `sweep check` does: whole, without running anything but its plugins.
+    """Read and check a study as `sweep check` does; of its code, only plugins are executed.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def check_study(study: str | Path) -> tuple[Study, list[RunTable]]:
     Raises
     ------
     StudyError
-        With every problem that was found: where, what, and what was expected.
+        If the study has problems; lists each with its place and what was expected.
     """
     read = load_study_file(study)
     return read, [expand_experiment(experiment) for experiment in read.experiments]
 
 
 def names_existing_store(store: str | Place | Store) -> bool:
-    """Whether there is a store at a str, a Path or a `Store`, rather than a study's file."""
+    """Whether a path, address or `Store` refers to an existing store, and not to a study file."""
     store = Store.at(store)
     with store.reading():
         return place_is_file(store.place / METADATA)
@@ -86,19 +86,19 @@ def stored_study(
     trust_plugins: bool = False,
     text: str | None = None,
 ) -> Study:
-    """The study that a store was brought up to, with the durations that it was extended to.
+    """Read the study that a store keeps, with the durations to which it was extended.
 
-    The plugins that it keeps run.
+    The plugins in the store are executed.
 
     Parameters
     ----------
     store : str, Path or Store
     directory : str or Path, optional
-        That files named in the study are relative to.
+        The directory to which paths in the study are relative.
     trust_plugins : bool
-        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+        Whether to approve the plugins in the store, see `sweep.plugins.approvals`.
     text : str, optional
-        To be read instead of the one that the store keeps.
+        A text of the study to read instead of the stored one.
 
     Returns
     -------
@@ -109,9 +109,9 @@ def stored_study(
     StoreError
         If there is no store.
     StudyError
-        If the study is valid no longer.
+        If the study is no longer valid.
     InputError
-        If it brings a plugin that this user has not approved.
+        If the store has a plugin that this user has not approved.
     """
     store = Store.at(store)
     root = store.existing_root()
@@ -128,32 +128,35 @@ def _text_of_root(root: StoredGroup) -> str:
 
 
 def _study_with_stored_time_axes(root: StoredGroup, study: Study) -> Study:
-    """The study with the time axis of each experiment that its group in a store has."""
-    made = (_experiment_with_stored_time_axis(root, one) for one in study.experiments)
+    """The study, with the time axes that its experiments have in a store."""
+    made = list(study.experiments)
+    for place, experiment in enumerate(made):
+        stored = _stored_time_axis(root, experiment.name)
+        if stored.get("duration", experiment.duration) != experiment.duration:
+            axis = TimeAxis.of_settings(stored["duration"], stored["samples"])
+            made[place] = _experiment_over_time_axis(experiment, axis)
     return dataclasses.replace(study, experiments=tuple(made))
 
 
-def _experiment_with_stored_time_axis(
-    root: StoredGroup, experiment: ResolvedExperiment
-) -> ResolvedExperiment:
-    if experiment.name not in root:
-        return experiment
-    stored = json.loads(root[experiment.name].attrs.get("time_axis", "{}"))
-    if stored.get("duration") in (None, experiment.duration):
-        return experiment
-    return _experiment_over_time_axis(
-        experiment, TimeAxis.of_settings(stored["duration"], stored["samples"])
-    )
+def _stored_time_axis(root: StoredGroup, name: str) -> dict[str, Any]:
+    """Duration and samples of an experiment in a store; empty if it is not there."""
+    axis: dict[str, Any]
+    axis = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+    return axis
 
 
 def stored_study_text(store: str | Place | Store) -> str:
-    """The text of the study that a store was asked for, as `sweep show study` prints it.
+    """The text of the study that a store keeps, as `sweep show study` prints it.
 
-    Durations that it was extended to are said in comments. No plugin is run for it.
+    Comments state the durations to which experiments were extended. No plugin is executed.
 
     Parameters
     ----------
     store : str, Path or Store
+
+    Returns
+    -------
+    str
 
     Raises
     ------
@@ -165,9 +168,9 @@ def stored_study_text(store: str | Place | Store) -> str:
     if root is None:
         raise StoreError(f"{store}: there is no store")
     notes = {}
-    text = re.sub(NOTE, "", _text_of_root(root))  # those of a store it was shown of
+    text = re.sub(NOTE, "", _text_of_root(root))  # left from printing an earlier store
     for name, unit, axis in time_axes_in_text(text):
-        stored = json.loads(root[name].attrs.get("time_axis", "{}")) if name in root else {}
+        stored = _stored_time_axis(root, name)
         if stored and stored["duration"] != axis.duration:
             notes[name] = (
                 f"# {name} was extended to {stored['duration'] / unit:g} (samples: "
@@ -176,13 +179,15 @@ def stored_study_text(store: str | Place | Store) -> str:
     return "".join(notes.values()) + text
 
 
-def time_axes_in_text(text: str) -> Iterator[tuple[str, float, TimeAxis]]:
-    """Experiments of a study's text: name, unit of time and time axis as they are written.
+def time_axes_in_text(
+    text: str, library: Library = BUILT_IN
+) -> Iterator[tuple[str, float, TimeAxis]]:
+    """Yield name, unit of time and time axis of each experiment in a study's text.
 
-    Of those where no plugin is needed to know them.
+    Experiments that need a plugin that is not in `library` are left out.
     """
-    with contextlib.suppress(InputError):  # it is valid no longer, and is shown as it is
-        yield from time_axes(parse_toml(text, "the study"))
+    with contextlib.suppress(InputError):  # a text that is no longer valid is shown without notes
+        yield from time_axes(parse_toml(text, "the study"), library)
 
 
 def resolve_study_and_store(
@@ -190,17 +195,33 @@ def resolve_study_and_store(
     store: str | Place | Store | None = None,
     trust_plugins: bool = False,
 ) -> tuple[Study, Store]:
-    """The study of a file, or the one that a store keeps; and the store that it is run into.
+    """Find the study and the store that the arguments of a command mean.
 
     Parameters
     ----------
     study : str, Path, Store or Study
-        A file, the name of a packaged study, or a store.
+        A file, the name of a packaged study, a store that keeps a study, or the study itself.
     store : str, Path or Store, optional
-        ``NAME.zarr`` unless given, or the store that `study` is, which goes on.
+        The store to run it into. By default the store that `study` names, or ``NAME.zarr``.
     trust_plugins : bool
         As in `stored_study`.
+
+    Returns
+    -------
+    study : Study
+    store : Store
+
+    Raises
+    ------
+    InputError
+        If `study` is none of the above; also as in `load_study_file` and `stored_study`.
     """
+    if not isinstance(study, str | os.PathLike | ObjectPlace | Store | Study):
+        raise InputError(
+            f"study = {short_repr(study)}; expected a file, the name of a packaged study, a Study "
+            "or a store",
+            key="study",
+        )
     if isinstance(study, Study):
         made = study
     elif names_existing_store(study):
@@ -217,13 +238,13 @@ def resolve_study_and_store(
 def _unite_with_additions_of_store(
     study: Study, store: str | Place | Store | None, directory: Path, trust_plugins: bool
 ) -> Study:
-    """A study with what a store of just this one has more: durations, and runs that decide.
+    """A study together with the runs that decide verdicts and the durations that a store added.
 
-    Else as it is: of an edited study the store has what that asks for.
+    If the study differs from the one in the store, it was edited, and is returned unchanged.
     """
     if store is None:
         return study
-    with contextlib.suppress(ValueError):  # no store, or none that can be read: said later
+    with contextlib.suppress(ValueError):  # errors about the store are reported later
         root = Store.at(store).existing_root()
         if root is None:
             return study
@@ -233,7 +254,7 @@ def _unite_with_additions_of_store(
         asked, *added = re.split(f"(?m)^(?={ADDED}|{EXTENDED})", text)
         if tomllib.loads(asked) == own and all(text.startswith(ADDED) for text in added):
             whole = stored_study(store, directory, trust_plugins)
-            unite_libraries([study.library, whole.library])  # unless its plugins have changed
+            unite_libraries([study.library, whole.library])  # raises if plugins have changed
             return whole
     return study
 
@@ -241,34 +262,31 @@ def _unite_with_additions_of_store(
 def _store_that_study_was_run_into(
     study: str | Path, store: str | Place | Store | None
 ) -> Store | None:
-    """The store that a study may have been run into; None if there is none."""
+    """The existing store into which a study was presumably run; None without one."""
     if store is None:
         try:
             text = read_regular_file(Path(study), MOST_TEXT, "a study").decode("utf-8-sig")
             name = parse_toml(text, str(study)).data["name"]
         except (OSError, ValueError, KeyError):
-            return None  # a packaged study, or one with a mistake, which is said later
+            return None  # a packaged study, or an error, which is reported later
         store = f"{name}.zarr"
-    found = Store.at(store)
-    if isinstance(found.place, ObjectPlace):
-        return found if names_existing_store(found) else None
-    return found if os.path.isdir(found.place) else None
+    return Store.at(store) if names_existing_store(store) else None
 
 
 def study_with_longer_duration(
     study: Study, duration: float, samples: int | None = None, names: Sequence[str] = ()
 ) -> Study:
-    """A study whose experiments go on to a longer duration.
+    """Extend the experiments of a study to a longer duration.
 
     Parameters
     ----------
     study : sweep.study.Study
     duration : float
-        In the unit in which the study gives it.
+        The new duration, in the study's unit of time.
     samples : int, optional
-        Sample intervals from the present end on; as long as they are unless given.
+        Number of sample intervals after the present end; by default their length stays the same.
     names : sequence of str, optional
-        Of the experiments that are meant; all unless given.
+        Names of the experiments to extend; by default all.
 
     Returns
     -------
@@ -297,7 +315,7 @@ def _experiment_with_longer_duration(
     experiment: ResolvedExperiment, duration: float, samples: int | None
 ) -> ResolvedExperiment:
     if abs(experiment.in_time_units(experiment.duration) - duration) <= 1e-12 * abs(duration):
-        return experiment  # it was cut short: what is pending goes on
+        return experiment  # an interrupted extension, whose pending runs resume
     diff.check_runs_allow_longer_duration(experiment)
     try:
         axis = experiment.time_axis.extended(duration * experiment.time_unit, samples)
@@ -309,7 +327,7 @@ def _experiment_with_longer_duration(
 def _experiment_over_time_axis(
     experiment: ResolvedExperiment, axis: TimeAxis
 ) -> ResolvedExperiment:
-    """An experiment over another time axis; its reference goes as far if it went to the end."""
+    """An experiment with another time axis; a reference that covered all of it still does."""
     reference = experiment.reference
     if reference is not None and reference.until == experiment.duration:
         reference = dataclasses.replace(reference, until=axis.duration)

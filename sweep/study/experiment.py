@@ -7,21 +7,22 @@ import dataclasses
 import functools
 import itertools
 import math
-import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import integrators
+from integrators.diagnostics.exponents import Followed, obstacle_to_following
 from integrators.errors import InputError
 from integrators.method import Integrator
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import MOST_STEPS, SMALLEST_TOLERANCES
 from sweep.errors import CannotUnite
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
+from sweep.study import variables
 from sweep.study.exclude import Rule
 from sweep.study.limits import MOST_RUNS, RUNS
 from sweep.study.run_id import StepSize, Tolerance
@@ -45,14 +46,14 @@ class Axis:
     values : tuple of int, float, str or tuple
     labels : tuple of str or None
         What the values, vectors for example, are called in the store; None: what they are.
-    where : str
-        Where the study says so, for messages.
+    where : callable
+        Says where the study says so, for messages.
     """
 
     name: str
     values: tuple[Any, ...]
     labels: tuple[str, ...] | None = None
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
 
     @property
     def column(self) -> np.ndarray:
@@ -75,8 +76,8 @@ class IntegratorEntry:
     step_sizes, tolerances : tuple of float or None
         Its own; None: those of the experiment. An adaptive integrator has tolerances, another
         step sizes.
-    where : str
-        Where the study says so, for messages.
+    where : callable
+        Says where the study says so, for messages.
     library : Library
         That knows it.
     """
@@ -86,13 +87,13 @@ class IntegratorEntry:
     options: dict[str, Any]
     step_sizes: tuple[StepSize, ...] | None = None
     tolerances: tuple[Tolerance, ...] | None = None
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
 
     @functools.cached_property
     def adaptive(self) -> bool:
         """Whether it chooses its steps by a tolerance."""
-        return self.integrator().adaptive
+        return self._made.adaptive
 
     @property
     def arithmetic(self) -> str:
@@ -106,12 +107,15 @@ class IntegratorEntry:
 
     def integrator(self) -> Integrator:
         """The `integrators.Integrator`."""
-        return self.library.integrator(self.name, self.options)
+        return self._made
 
     @functools.cached_property
-    def identity(self) -> dict[str, Any]:
-        """The options by which its runs are identified."""
-        return self.integrator().identity
+    def _made(self) -> Integrator:
+        return self.library.integrator(self.name, self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent: the integrator is made anew."""
+        return {name: value for name, value in vars(self).items() if name != "_made"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,8 +228,8 @@ class ResolvedExperiment:
         The most of an adaptive run, the reference included.
     time_unit : float
         That the study gives times and step sizes in multiples of.
-    where : str
-        Where the study says so, for messages.
+    where : callable
+        Says where the study says so, for messages.
     library : Library
         What the study can name.
     parts : tuple of ResolvedExperiment
@@ -255,22 +259,13 @@ class ResolvedExperiment:
     repeat: int = 1
     max_steps: int = MOST_STEPS
     time_unit: float = 1.0
-    where: str = dataclasses.field(default="", compare=False)
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False)
     library: Library = dataclasses.field(default=BUILT_IN, compare=False)
     parts: "tuple[ResolvedExperiment, ...]" = ()
 
     def __post_init__(self) -> None:
-        if not re.fullmatch("[A-Za-z0-9-][A-Za-z0-9_-]*", self.name):
-            raise InputError(
-                f"expected letters, digits, '_' and '-', the first not '_', got {self.name!r}",
-                key="name",
-            )
         if self.size > MOST_RUNS:
             raise RUNS.error(self.size)
-        if self.repeat < 1:
-            raise InputError(f"expected at least 1 repeat, got {self.repeat}", key="repeat")
-        if not 1 <= self.max_steps <= 2**53:
-            raise InputError(f"expected 1 to 2**53 steps, got {self.max_steps}", key="max_steps")
         self._check_steps_advance_with_axes()
         if self.reference is not None:
             self._check_reference(self.reference)
@@ -297,7 +292,7 @@ class ResolvedExperiment:
                     lengths[f"step_size{of}"] = len(self.steps_of(entry))
             check_equal_axis_lengths(lengths)
 
-    @property
+    @functools.cached_property
     def duration(self) -> float:
         """Of a run, in the system's unit of time."""
         return self.time_axis.duration
@@ -306,7 +301,7 @@ class ResolvedExperiment:
         """A time or step size as the study gives it, for messages: without the last digits."""
         return time if self.time_unit == 1.0 else float(f"{time / self.time_unit:.12g}")
 
-    @property
+    @functools.cached_property
     def samples(self) -> int:
         """Number of samples after the one at time 0."""
         return self.time_axis.samples
@@ -451,16 +446,52 @@ def _as_plain_data(value: Any) -> Any:
     return value
 
 
+# --- tangent vectors ---------------------------------------------------------------------------
+
+
+def followed_problem(
+    problem: Any, integrator: Integrator, form: Any, record: Collection[str]
+) -> Followed | None:
+    """The `Followed` problem whose tangent vectors give what a record asks for; None without any.
+
+    Parameters
+    ----------
+    problem : Problem or AdaptiveProblem
+    integrator : Integrator
+        Whose problem it is.
+    form : SpheresLagrangian or another
+    record : tuple of str
+    """
+    if obstacle_to_following(integrator) or not {*record} & {*variables.CHAOS}:
+        return None
+    if integrator.adaptive and integrator.main is not None:
+        problem = integrator.main.bind(form)
+    return Followed(problem, form, max(1, len(variables.exponents_of_record(record))))
+
+
+def checkpoint_size(integrator: Integrator, system: System, record: Collection[str]) -> int:
+    """Numbers in the checkpoint at the end of a run: of the problem, and of its tangent vectors."""
+    if integrator.counted is not None:  # its runs do not go on from their end
+        return 0
+    problem = integrator.bind(system)
+    followed = followed_problem(problem, integrator, system.form, record)
+    return problem.checkpoint_size + (followed.checkpoint_size if followed else 0)
+
+
 # --- union ------------------------------------------------------------------------------------
 
 
-def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
+def unite_experiments(
+    parts: Sequence[ResolvedExperiment], whose: tuple[str, str] = ("one has", "another")
+) -> ResolvedExperiment:
     """The experiment with the runs of several that are grids.
 
     Parameters
     ----------
     parts : sequence of ResolvedExperiment
         Of one name, with the same time axis and all that a store keeps of an experiment.
+    whose : tuple of str
+        What messages call the first and a later one.
 
     Returns
     -------
@@ -476,7 +507,7 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
         return parts[0]
     scan = _unite_scans([part.scan for part in parts])
     for part in parts[1:]:
-        _check_shared_settings(parts[0], part)
+        _check_shared_settings(parts[0], part, whose)
     return dataclasses.replace(
         parts[0],
         parts=tuple(parts),
@@ -493,7 +524,9 @@ def unite_experiments(parts: Sequence[ResolvedExperiment]) -> ResolvedExperiment
     )
 
 
-def _check_shared_settings(one: ResolvedExperiment, other: ResolvedExperiment) -> None:
+def _check_shared_settings(
+    one: ResolvedExperiment, other: ResolvedExperiment, whose: tuple[str, str]
+) -> None:
     """Raise `CannotUnite` unless two grids agree on what is the same for all runs of a store."""
     settings, others = one.shared_settings, other.shared_settings
     for axis in one.scan:
@@ -501,7 +534,11 @@ def _check_shared_settings(one: ResolvedExperiment, other: ResolvedExperiment) -
             of["parameters"].pop(axis.name, None)
     for name, value in settings.items():
         if (found := others[name]) != value:
-            raise CannotUnite(f"one has {name} = {value!r}, another {found!r}")
+            if name == "samples":
+                value, found = one.time_axis.samples_in_words, other.time_axis.samples_in_words
+            else:
+                value, found = repr(value), repr(found)
+            raise CannotUnite(f"{whose[0]} {name} = {value}, {whose[1]} {found}")
 
 
 def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:

@@ -6,7 +6,7 @@ together, and refused with the number where it is more than a `Limit`. Each leav
 largest campaigns and keeps the checking of any study within seconds and 1 GB.
 """
 
-import dataclasses
+from typing import NamedTuple
 
 from integrators.errors import InputError
 
@@ -23,8 +23,7 @@ MOST_RUNS = 10_000_000  # planned within 500 MB and a minute
 MOST_MEMORY = 1_000_000_000  # bytes of initial states: ten million of a double pendulum
 
 
-@dataclasses.dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """The most of something that the experiments of a study may ask for together.
 
     Parameters
@@ -42,15 +41,14 @@ class Limit:
     remedy: str
     unit: float = 1
 
-    def error(self, amount: float) -> InputError:
-        """The `InputError` of a study that asks for too much."""
+    def error(self, amount: float, key: str | None = None) -> InputError:
+        """The `InputError` of a study that asks for too much, there at a key."""
         asked, most = (
             f"{own:,}" if self.unit == 1 else f"{own / self.unit:,.3g}"
             for own in (amount, self.most)
         )
-        return InputError(
-            f"comes to {asked} {self.what}; at most {most} are possible: {self.remedy}"
-        )
+        said = f"comes to {asked} {self.what}; at most {most} are possible: {self.remedy}"
+        return InputError(said, key=key)
 
 
 RUNS = Limit(MOST_RUNS, "runs in all experiments", "write several studies, each with its own store")

@@ -39,17 +39,27 @@ from integrators.method import STEPS_OF, Method
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
-from sweep.errors import MOST_PROBLEMS, Gathered, StudyError, check_distinct_nodes
+from sweep.errors import (
+    MOST_PROBLEMS,
+    KeyPath,
+    Problem,
+    StudyError,
+    WrongValues,
+    check_distinct,
+    read_each,
+)
+from sweep.guide import keys_of_tables
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.plugins.written import PythonMethod
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
-from sweep.study.text import KeyPath, Place, as_written, format_key_path, read_each
+from sweep.study.text import as_written, format_key_path
 from sweep.study.time_axis import spaced_values
 from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
 
 FORMAT = 1
 STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # as for a file
+GROUP_NAME = "[A-Za-z0-9-][A-Za-z0-9_-]*"  # of an experiment, which is a group of the store
 ALL, DECLARED = "all", "declared"
 STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
 BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
@@ -111,6 +121,15 @@ Label = Annotated[  # by which runs, files or directories can be called
     str, Strict(), Field(min_length=1, max_length=MOST_LABEL), AfterValidator(_without_null)
 ]
 Boolean = Annotated[bool, Strict()]
+
+
+def _name(pattern: str, what: str) -> Any:
+    """A label of some characters, which are said as what is expected."""
+    check = _must_be(what, lambda value: re.fullmatch(pattern, value))
+    shape = {"type": "string", "pattern": f"^{pattern}$"}
+    return Annotated[Label, AfterValidator(check), WithJsonSchema(shape)]
+
+
 SomeNumbers = Annotated[list[Number], Field(min_length=1)]
 Vector = Annotated[
     list[Number],
@@ -390,7 +409,7 @@ _group_of_axes = _must_be(
 class ExperimentTable(Table):
     """An ``[[experiment]]``, with what it has of the defaults."""
 
-    name: Label
+    name: _name(GROUP_NAME, "letters, digits, '_' and '-', the first not '_'")  # type: ignore[valid-type]
     system: String
     parameters: dict[str, Setting] = {}
     scan: dict[str, Scanned] = {}
@@ -408,8 +427,8 @@ class ExperimentTable(Table):
     record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
     statistics: Literal["every_step", "none"] = "every_step"
     reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
-    repeat: Integer = 1
-    max_steps: Integer = MOST_STEPS
+    repeat: Annotated[Integer, Field(ge=1)] = 1
+    max_steps: Annotated[Integer, Field(ge=1, le=2**53)] = MOST_STEPS
     time_unit: Annotated[Number, Field(gt=0)] = 1.0
 
 
@@ -455,7 +474,7 @@ class Experiment(ExperimentTable):
     samples : int or dict
     step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
 max_steps, time_unit : optional
-        ``sweep guide study`` says what each of them can be.
+        ``sweep guide keys`` says what each of them can be.
 
     Raises
     ------
@@ -493,16 +512,7 @@ class StudyTable(Table):
         AfterValidator(_must_be("1: this version reads format 1", lambda value: value == FORMAT)),
         WithJsonSchema({"const": FORMAT}),
     ]
-    name: Annotated[
-        Label,
-        AfterValidator(
-            _must_be(
-                "letters, digits, '_', '-' and '.', as for a file",
-                lambda value: re.fullmatch(STUDY_NAME, value),
-            )
-        ),
-        WithJsonSchema({"type": "string", "pattern": f"^{STUDY_NAME}$"}),
-    ]
+    name: _name(STUDY_NAME, "letters, digits, '_', '-' and '.', as for a file")  # type: ignore[valid-type]
     description: Annotated[str, Strict(), Field(max_length=MOST_STRING)] = ""
     plugins: list[Label] = []
     defaults: dict[str, Any] = {}
@@ -513,6 +523,11 @@ class StudyTable(Table):
         ),
         Field(min_length=1, max_length=MOST_EXPERIMENTS),
     ]
+
+
+def as_list(value: Any) -> list[Any]:
+    """One value, or a list of them, as a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def as_tuples(value: Any) -> Any:
@@ -576,6 +591,8 @@ def _raise_problem(
             check_known(what, value, re.findall("'([^']*)'", about["expected"]))
         case "greater_than_equal":
             raise expected(f"at least {about['ge']}", value)
+        case "less_than_equal":
+            raise expected(f"at most {about['le']}", value)
         case "string_too_long":
             raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
         case "string_type" if location[-1] == "<text>" and location[0] in _NAMED:
@@ -589,62 +606,57 @@ def _raise_problem(
             raise expected(_EXPECTED.get(kind, "a table"), value)
 
 
-def read_table(kind: type[Table], table: Any, place: Place, gather: Gathered) -> dict[str, Any]:
-    """The values of all keys of a table; `Gathered.FAILED` of those that are wrong.
+FAILED = object()  # in the place of a value that is wrong, which is told already
+
+
+def read_table(kind: type[Table], table: Any) -> tuple[dict[str, Any], list[Problem]]:
+    """The values of all keys of a table, `FAILED` of those that are wrong; and what is wrong.
 
     Parameters
     ----------
     kind : type of Table
     table : dict
         As it is written, with the defaults.
-    place : Place
-        Where it stands.
-    gather : Gathered
-        To which what is wrong with it is added.
 
     Returns
     -------
-    dict
+    values : dict
+    problems : list of Problem
     """
     try:
-        return dict(kind.model_validate(table))
+        return dict(kind.model_validate(table)), []
     except ValidationError as error:
-        gather.problems += _problems_at(kind, error, place)
+        problems = _problems(kind, error)
         wrong = {found["loc"][0] for found in error.errors() if found["loc"]}
     right = kind.model_construct()
     for key in (kind.model_fields.keys() & table.keys()) - wrong:
         kind.__pydantic_validator__.validate_assignment(right, key, table[key])
-    return {
-        key: Gathered.FAILED if key in wrong else getattr(right, key, Gathered.FAILED)
-        for key in kind.model_fields
+    values = {
+        key: FAILED if key in wrong else getattr(right, key, FAILED) for key in kind.model_fields
     }
+    return values, problems
 
 
-def read_value(kind: Any, value: object, place: Place) -> Any:
-    """A value of a kind of this module; `StudyError` with all that is wrong with it."""
+def read_value(kind: Any, value: object) -> Any:
+    """A value of a kind of this module; `WrongValues` with all that is wrong with it."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        raise StudyError(*_problems_at(Table, error, place)) from None
+        raise WrongValues(*_problems(Table, error)) from None
 
 
-def read_numbers(
-    given: Any, place: Place, what: str, read: Callable[[float], float]
-) -> tuple[float, ...]:
+def read_numbers(given: Any, what: str, read: Callable[[float], float]) -> tuple[float, ...]:
     """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
     if isinstance(given, Range):
-        with place.context():
-            return tuple(map(read, given.numbers()))
-    values = given if isinstance(given, list) else [given]
-    places = place.elements()
-    found = read_each(places, read, values)
-    check_distinct_nodes(places, found, what)
+        return tuple(map(read, given.numbers()))
+    found = read_each(read, as_list(given))
+    check_distinct(found, what)
     return found
 
 
-def _problems_at(kind: type[Table], error: ValidationError, place: Place) -> list[str]:
+def _problems(kind: type[Table], error: ValidationError) -> list[Problem]:
     found = itertools.islice(problems_of_table(kind, error), MOST_PROBLEMS + 1)
-    return [f"{place.at(*path).where}: {said}" for path, said in found]
+    return list(itertools.starmap(Problem, found))
 
 
 # --- JSON Schema ------------------------------------------------------------------------------
@@ -671,6 +683,8 @@ def study_schema() -> Shape:
         for table in (StudyTable, Defaults, ExperimentTable)
     )
     definitions = defaults.pop("$defs") | experiment.pop("$defs")
+    _describe({"StudyTable": top, "ExperimentTable": experiment} | definitions)
+    _describe({"ExperimentTable": defaults})
     offered = experiment["properties"]  # by editors
     offered["system"] = _any_of(known_systems, offered["system"])
     offered["integrators"] = _any_of(known_integrators, offered["integrators"])
@@ -697,6 +711,13 @@ def study_schema() -> Shape:
             {"if": without_plugins, "then": {"properties": named}},
         ],
     }
+
+
+def _describe(tables: dict[str, Shape]) -> None:
+    """Add to the keys of tables what they mean, which editors show."""
+    for name, meanings in keys_of_tables().items():
+        for key, shape in tables.get(name, {}).get("properties", {}).items():
+            shape["description"] = meanings[key]
 
 
 def _list_of(shape: Shape, least: int = 0) -> Shape:

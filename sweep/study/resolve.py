@@ -7,31 +7,44 @@ arithmetic; ``duration = "declared"`` and ``step_size = "declared"`` for the hor
 `convergence` and, for each integrator, the step sizes that suit its order there.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 import integrators
 from integrators.compiler.elements import DOUBLE_DOUBLE as TWO_DOUBLES
+from integrators.diagnostics import exponents
 from integrators.errors import InputError, check_known
+from integrators.forms.phase_spaces import phase_space, state_space
 from integrators.method import EXACT, STEPS_OF
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from integrators.stepping.adaptive import check_tolerance
-from sweep.errors import CannotUnite, Gathered, StudyError, check_distinct_nodes
+from sweep.errors import (
+    CannotUnite,
+    KeyPath,
+    Problem,
+    StudyError,
+    WrongValues,
+    check_distinct,
+    check_keys,
+    noted,
+    read_each,
+    under,
+)
 from sweep.plugins import checks
 from sweep.plugins.registry import (
     BUILT_IN,
     Library,
-    family_without_observable_clashes,
+    check_observable_names,
     read_plugin_library,
     with_installed_plugins,
 )
-from sweep.study import diagnostics, limits, model, variables
+from sweep.study import limits, model, variables
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import (
     TOLERANCE_KEYS,
@@ -45,19 +58,9 @@ from sweep.study.experiment import (
     scan_combinations,
     unite_experiments,
 )
-from sweep.study.model import (
-    ALL,
-    BESIDES,
-    DECLARED,
-    Entry,
-    Range,
-    expected,
-    read_table,
-)  # fmt: skip
-from sweep.study.resolve_starts import read_start
 from sweep.study.run_id import StepSize, Tolerance
-from sweep.study.starts import Start
-from sweep.study.text import Place, StudyText, read_each
+from sweep.study.starts import Start, read_start
+from sweep.study.text import StudyText
 from sweep.study.time_axis import PerDecade, TimeAxis
 from sweep.study.variables import CHAOS, lyapunov_names
 from systems import System
@@ -65,9 +68,10 @@ from systems.base import CONSERVED, Convergence
 
 Found = TypeVar("Found")
 Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
-PlacedEntry = tuple[Entry, Place]
+NumberedEntry = tuple[model.Entry, int]  # and which of those that are written it is of
 DIGITS = 1e-24  # a usual tolerance of references in double-double
 RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
+WITH_TANGENTS = {variables.SYMPLECTIC_DEFECT, *CHAOS}  # steps are computed with tangents for these
 BYTES_OF_A_SYSTEM_ROW = 500  # of its parameters, as Python's numbers; so that it is also made soon
 
 
@@ -89,84 +93,88 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
     StudyError
         With every problem that was found.
     """
-    gather, top = Gathered(), Place(source)
-    given = read_table(model.StudyTable, source.data, top, gather)
-    library = BUILT_IN
-    if given["plugins"]:
-        library = gather(lambda _: read_plugin_library(top.at("plugins")), given["plugins"])
-    if given["defaults"]:
-        gather(read_table, model.Defaults, given["defaults"], top.at("defaults"), gather)
-    experiments = gather(_resolve_experiments, top, given["experiment"], given["defaults"], library)
-    gather.raise_problems()
+    given, problems = model.read_table(model.StudyTable, source.data)
+    library: Library | None = None
+    if given["plugins"] is not model.FAILED:
+        with noted(problems, "plugins"):
+            library = read_plugin_library(given["plugins"], source.directory, source.plugins)
+    if given["defaults"] not in (model.FAILED, {}):
+        _, wrong = model.read_table(model.Defaults, given["defaults"])
+        problems += [one.under(("defaults",)) for one in wrong]
+    experiments, of_experiments = tuple[ResolvedExperiment, ...](), list[Problem]()
+    if library is not None and model.FAILED not in (given["defaults"], given["experiment"]):
+        with noted(of_experiments, "experiment"):
+            experiments = _resolve_experiments(source, given, library)
+    told: dict[Problem | KeyPath, str] = {one: source.explain(one) for one in problems}
+    for one in of_experiments:  # of a value in the defaults the first: several may not take it
+        path, _ = source.find(one.path)
+        told.setdefault(path if path[:1] == ("defaults",) else one, source.explain(one))
+    if told:
+        raise StudyError(*dict.fromkeys(told.values()))
     own = {key: given[key] for key in ("name", "description")}
     return own | {"library": library, "experiments": experiments}
 
 
-def _readers(
-    top: Place, tables: Sequence[dict[str, Any]], defaults: Mapping[str, Any], library: Library
-) -> "Iterator[_ExperimentResolver]":
-    """A reader of each experiment, with what it has of the defaults."""
-    known = {key: value for key, value in defaults.items() if key in model.Defaults.model_fields}
-    for index, own in enumerate(tables):
-        yield _ExperimentResolver(known | own, top.at("experiment", index), library)
+def _resolvers(
+    source: StudyText, given: Mapping[str, Any], library: Library
+) -> "list[_ExperimentResolver]":
+    """A resolver of each experiment of a study, with what it has of the defaults."""
+    asked = collections.Counter[limits.Limit]()
+    known = {key: of for key, of in given["defaults"].items() if key in model.Defaults.model_fields}
+    return [
+        _ExperimentResolver(source, ("experiment", index), own, known, library, asked)
+        for index, own in enumerate(given["experiment"])
+    ]
 
 
 def _resolve_experiments(
-    top: Place, tables: Sequence[dict[str, Any]], defaults: Mapping[str, Any], library: Library
+    source: StudyText, given: Mapping[str, Any], library: Library
 ) -> tuple[ResolvedExperiment, ...]:
-    gather = Gathered()
-    grids: dict[str, list[ResolvedExperiment]] = {}
-    last: dict[str, Place] = {}
-    for reader in _readers(top, tables, defaults, library):
-        found = gather(reader.read)
-        if found is not Gathered.FAILED:
-            grids.setdefault(found.name, []).append(found)
-            last[found.name] = reader.place.at("name")
-    if gather.problems:  # of a value in the defaults the first: several may not be able to use it
-        once: dict[str, str] = {}
-        for problem in gather.problems:
-            place = re.match(r".*?: defaults[^:]*: ", problem)
-            once.setdefault(place[0] if place else problem, problem)
-        raise StudyError(*once.values())
-    united = tuple(gather(_unite_grids, last[name], own) for name, own in grids.items())
-    gather.raise_problems()
-    return united
+    """The experiments, the tables of one name as one; what is wrong is said of the last of them."""
+    resolvers = _resolvers(source, given, library)
+    found = read_each(_ExperimentResolver.read, resolvers)
+    last = {one.name: index for index, one in enumerate(found)}
+    grids = [[one for one in found if one.name == name] for name in last]
+    return read_each(_unite_grids, grids, paths=[(index, "name") for index in last.values()])
 
 
-def _unite_grids(name: Place, grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
-    """The experiment of all tables of one name; what is wrong is said of the last of them."""
+def _unite_grids(grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
     most = {grid.max_steps for grid in grids}
     try:
         if len(most) > 1:
             raise CannotUnite(f"one has max_steps = {min(most)}, another {max(most)}")
         return unite_experiments(grids)
     except CannotUnite as error:
-        raise name.error(
-            f"the tables of the name {name.value!r} are grids of one experiment, and cannot be: "
+        raise InputError(
+            f"the tables of the name {grids[0].name!r} are grids of one experiment, and cannot be: "
             f"{error}; give one of them another name"
         ) from None
 
 
-def time_axes(source: StudyText) -> Iterator[tuple[str, float, TimeAxis]]:
+def time_axes(
+    source: StudyText, library: Library = BUILT_IN
+) -> Iterator[tuple[str, float, TimeAxis]]:
     """Experiments of a study: name, unit of time and time axis in the system's own unit.
 
-    Of those where no plugin is needed to know them.
+    Of those where no other plugin is needed to know them.
 
     Parameters
     ----------
     source : StudyText
+    library : Library, optional
+        What the study's own plugins add.
 
     Raises
     ------
     StudyError
         If the study has no experiments.
     """
-    gather, top = Gathered(), Place(source)
-    study = read_table(model.StudyTable, source.data, top, gather)
-    gather.raise_problems()
-    for reader in _readers(top, study["experiment"], study["defaults"], BUILT_IN):
+    study, problems = model.read_table(model.StudyTable, source.data)
+    if problems:
+        raise StudyError(*map(source.explain, problems))
+    for one in _resolvers(source, study, library):
         with contextlib.suppress(InputError, Unread):  # it is valid no longer
-            yield reader["name"], reader["time_unit"], reader.axis.times_unit(reader["time_unit"])
+            yield one["name"], one["time_unit"], one.axis.times_unit(one["time_unit"])
 
 
 # --- one experiment ---------------------------------------------------------------------------
@@ -182,20 +190,16 @@ class _Step(Generic[Found]):
     ) -> None:
         self._path, self._read = path, read
 
-    def __get__(self, reader: "_ExperimentResolver", _: type) -> Found:
-        if self not in reader.found:
-            reader.found[self] = reader.gather(self._value, reader)
-        value: Found = reader.found[self]
-        if value is Gathered.FAILED:
+    def __get__(self, resolver: "_ExperimentResolver", _: type) -> Found:
+        if self not in resolver.found:
+            resolver.found[self] = model.FAILED
+            with contextlib.suppress(Unread), noted(resolver.problems, *self._path):
+                resolver.found[self] = self._read(resolver)
+        value: Any = resolver.found[self]
+        if value is model.FAILED:
             raise Unread
-        return value
-
-    def _value(self, reader: "_ExperimentResolver") -> object:
-        try:
-            with reader.at(*self._path).context():
-                return self._read(reader)
-        except Unread:
-            return Gathered.FAILED
+        found: Found = value
+        return found
 
 
 def step(
@@ -213,55 +217,67 @@ class _ExperimentResolver:
 
     Parameters
     ----------
-    table : dict
-        With what it has of the defaults.
-    place : Place
+    source : StudyText
+    path : tuple of str and int
         Of the table.
+    own, defaults : dict
+        The table, and what it has of the defaults.
     library : Library
         What the study's own plugins add.
+    asked : Counter of Limit
+        What the study's experiments ask for so far, all together.
     """
 
-    def __init__(self, table: dict[str, Any], place: Place, library: Library) -> None:
-        self.place, self.at, self._given_library = place, place.at, library
+    def __init__(
+        self,
+        source: StudyText,
+        path: KeyPath,
+        own: dict[str, Any],
+        defaults: dict[str, Any],
+        library: Library,
+        asked: collections.Counter[limits.Limit],
+    ) -> None:
+        self._source, self._path, self._own, self._table = source, path, own, defaults | own
+        self._given_library, self._asked = library, asked
         self.found: dict[_Step[Any], Any] = {}
-        self.gather = Gathered()
-        self._given = read_table(model.ExperimentTable, table, place, self.gather)
-        self._has_unknown_keys = not table.keys() <= self._given.keys()
+        self._given, self.problems = model.read_table(model.ExperimentTable, self._table)
+        self._has_unknown_keys = not self._table.keys() <= self._given.keys()
         self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key."""
-        if self._given[key] is Gathered.FAILED:
+        if self._given[key] is model.FAILED:
             raise Unread
         return self._given[key]
 
-    def read(self) -> ResolvedExperiment:
-        """The experiment, with its times in the system's own unit; or all that is wrong with it."""
-        for name, own in vars(_ExperimentResolver).items():
-            if isinstance(own, _Step):
-                with contextlib.suppress(Unread):
-                    getattr(self, name)
-        self.gather.raise_problems()
-        written = ("name", "system", "statistics", "repeat", "max_steps")
-        steps = ("parameters", "scan", "zipped", "tolerances", "initial_conditions", "record")
-        values = {key: self[key] for key in written} | {key: getattr(self, key) for key in steps}
-        with self.place.context():
-            experiment = ResolvedExperiment(
-                **values,
-                **self._times_in_system_unit(),
-                where=self.place.where,
-                library=self.library,
-            )
-        self.place.count_against(limits.RUNS, experiment.size)
-        return experiment
+    def _where(self, *path: str | int) -> Callable[[], str]:
+        """Says where a key of the experiment stands, when it is asked for."""
+        return functools.partial(self._source.where, self._path + path)
 
-    def _times_in_system_unit(self) -> dict[str, Any]:
-        """What the experiment says of times, from multiples of its unit.
+    def _count(self, limit: limits.Limit, amount: int, key: str | None = None) -> None:
+        """Count what is asked for at a key, and refuse it beyond a `Limit` on the whole study."""
+        total = self._asked[limit] + amount
+        if total > limit.most:
+            raise limit.error(total, key)
+        self._asked[limit] = total
+
+    def read(self) -> ResolvedExperiment:
+        """The experiment, with its times in the system's own unit; or all that is wrong with it.
 
         A step size is the product of what the study gives and of the unit: the run is the same one
         whatever the duration, and with a unit of 1 it is the one without.
         """
+        for name, own in vars(_ExperimentResolver).items():
+            if isinstance(own, _Step):
+                with contextlib.suppress(Unread):
+                    getattr(self, name)
+        if self.problems:
+            raise WrongValues(*self.problems)
         unit, reference = float(self["time_unit"]), self.reference
+
+        def in_own_unit(sizes: Sequence[float]) -> tuple[float, ...]:
+            return tuple(size * unit for size in sizes)
+
         try:
             time_axis = self.axis.times_unit(unit)
         except InputError as error:
@@ -270,21 +286,32 @@ class _ExperimentResolver:
                 f"{error}",
                 key="duration",
             ) from None
-
-        def own(sizes: tuple[float, ...] | None) -> tuple[float, ...] | None:
-            return None if sizes is None else tuple(size * unit for size in sizes)
-
-        return {
-            "time_unit": unit,
-            "time_axis": time_axis,
-            "step_sizes": own(self.step_sizes),
-            "integrators": tuple(
-                dataclasses.replace(entry, step_sizes=own(entry.step_sizes))
-                for entry in self.integrators
+        made = ResolvedExperiment(
+            name=self["name"],
+            system=self["system"],
+            parameters=self.parameters,
+            scan=self.scan,
+            integrators=tuple(
+                dataclasses.replace(one, step_sizes=one.step_sizes and in_own_unit(one.step_sizes))
+                for one in self.integrators
             ),
-            "reference": reference and dataclasses.replace(reference, until=reference.until * unit),
-            "exclude": tuple(rule.scaled("step_size", unit) for rule in self.exclude),
-        }
+            step_sizes=in_own_unit(self.step_sizes),
+            tolerances=self.tolerances,
+            initial_conditions=self.initial_conditions,
+            time_axis=time_axis,
+            record=self.record,
+            statistics=self["statistics"],
+            reference=reference and dataclasses.replace(reference, until=reference.until * unit),
+            exclude=tuple(rule.scaled("step_size", unit) for rule in self.exclude),
+            zipped=self.zipped,
+            repeat=self["repeat"],
+            max_steps=self["max_steps"],
+            time_unit=unit,
+            where=self._where(),
+            library=self.library,
+        )
+        self._count(limits.RUNS, made.size)
+        return made
 
     # --- systems ------------------------------------------------------------------------------
 
@@ -293,14 +320,16 @@ class _ExperimentResolver:
         """The library, with the installed system and integrators that the experiment names."""
         library = self._given_library
         for key, kind in (("system", "system"), ("integrators", "integrator")):
-            names = (name.partition("+")[0] for name in self._strings(key))
-            with self.at(key).context():
-                library = with_installed_plugins(library, kind, names, (ALL, DECLARED))
+            names = [name.partition("+")[0] for name in self._strings(key)]
+            try:
+                library = with_installed_plugins(library, kind, names, (model.ALL, model.DECLARED))
+            except InputError as error:
+                raise InputError(str(error), key=key) from None
         return library
 
     def _strings(self, key: str) -> list[str]:
         """Names under a key: itself, those of a list, and of tables in it, whatever is wrong."""
-        value = self.at(key).value if self.place.has(key) else []
+        value = self._table.get(key, [])
         names: list[Any] = []
         for item in value if type(value) is list else [value]:
             names += [item.get("name"), item.get(STEPS_OF)] if type(item) is dict else [item]
@@ -313,60 +342,62 @@ class _ExperimentResolver:
     @step("parameters")
     def parameters(self) -> dict[str, Any]:
         given = self["parameters"]
-        self.at("parameters").keys(given, "parameter", self.kind.parameter_names())
+        check_keys("parameter", given, self.kind.parameter_names())
         parameters: dict[str, Any] = model.as_tuples(given)
         return parameters
 
     @step("scan")
     def scan(self) -> tuple[Axis, ...]:
         given = self["scan"]
-        places = self.at("scan").keys(given, "parameter", self.kind.parameter_names())
+        check_keys("parameter", given, self.kind.parameter_names())
         for key in given.keys() & self.parameters:
             raise InputError(f"{key!r} is scanned here and fixed by 'parameters'", key=key)
-        return read_each(places, self._axis, given, given.values(), places)
+        return read_each(self._axis, given, given.values(), paths=[(key,) for key in given])
 
-    def _axis(self, name: str, given: Any, place: Place) -> Axis:
-        if isinstance(given, Range):
-            return Axis(name, given.numbers(), where=place.where)
-        places, labels, values = place.elements(), None, tuple(given)
+    def _axis(self, name: str, given: Any) -> Axis:
+        where = self._where("scan", name)
+        if isinstance(given, model.Range):
+            return Axis(name, given.numbers(), where=where)
+        labels, values = None, tuple(given)
         if isinstance(given[0], model.Labelled):
             labels = tuple(point.label for point in given)
             values = tuple(model.as_tuples(point.value) for point in given)
-            check_distinct_nodes(places, labels, "label")
+            check_distinct(labels, "label")
         if name not in self._zipped_names():
-            check_distinct_nodes(places, values, "value")
-        return Axis(name, values, labels, where=place.where)
+            check_distinct(values, "value")
+        return Axis(name, values, labels, where=where)
 
     def _zipped_names(self) -> set[str]:
         """Names of axes that advance with others, on which a value may stand twice."""
         groups = self._given["zip"]
-        return set() if groups is Gathered.FAILED else {name for group in groups for name in group}
+        return set() if groups is model.FAILED else {name for group in groups for name in group}
 
     @step("zip")
     def zipped(self) -> tuple[tuple[str, ...], ...]:
         """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
         groups, lengths = self["zip"], {axis.name: len(axis.values) for axis in self.scan}
-        here = self.at("zip").elements()
         names = [name for group in groups for name in group]
-        places = [own for at, of in zip(here, groups, strict=True) for own in at.elements()]
-        read_each(places, lambda name: check_known("axis", name, (*lengths, "step_size")), names)
-        check_distinct_nodes(places, names, "axis", "; an axis is in one group, and once")
-        for place, group in zip(here, groups, strict=True):
-            with place.context():
+        paths = [(i, j) for i, group in enumerate(groups) for j in range(len(group))]
+        known = (*lengths, "step_size")
+        read_each(lambda name: check_known("axis", name, known), names, paths=paths)
+        check_distinct(names, "axis", "; an axis is in one group, and once", paths)
+        for index, group in enumerate(groups):
+            with under(index):
                 check_equal_axis_lengths({name: lengths[name] for name in group if name in lengths})
         return tuple(map(tuple, groups))
 
-    @step("scan")
+    @step()
     def family(self) -> Family:
         """The systems: one for each combination of scanned values."""
         scan, zipped = self.scan, self.zipped
-        self.at("scan").count_against(limits.SYSTEMS, count_scan_combinations(scan, zipped))
+        self._count(limits.SYSTEMS, count_scan_combinations(scan, zipped), "scan")
         family = tuple(self._system(chosen) for chosen in scan_combinations(scan, zipped))
         if len({one.form.forced for one in family}) > 1:
             raise InputError(
                 "some of these systems have a force and some have none, so that their energies are "
                 "not one quantity: put them into two experiments, or give the force a size of 0, "
-                'such as damping = 0 for damping = "none"'
+                'such as damping = 0 for damping = "none"',
+                key="scan",
             )
         return family
 
@@ -378,78 +409,70 @@ class _ExperimentResolver:
         except InputError as error:
             case = ", ".join(f"{name} = {value}" for name, value in chosen.items())
             where = f" (where {case})" if case else ""
-            place = self._place_of_parameter(error.key or "", chosen)
-            raise place.error(f"{error}{where}") from None
-        size = sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows
-        self.at("system").count_against(limits.MEMORY, size)
+            with under(*self._path_of_parameter(error.key or "", chosen)):
+                raise InputError(f"{error}{where}") from None
+        self._count(limits.MEMORY, sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows, "system")
         return one
 
-    def _place_of_parameter(self, name: str, chosen: Mapping[str, Any]) -> Place:
+    def _path_of_parameter(self, name: str, chosen: Mapping[str, Any]) -> KeyPath:
         for axis in self.scan:
             if axis.name == name:
-                return self.at("scan", name, axis.values.index(chosen[name]))
-        fixed = self.at("parameters")
-        return fixed.at(name) if fixed.has(name) else self.at("system")
+                return "scan", name, axis.values.index(chosen[name])
+        return ("parameters", name) if name in self.parameters else ("system",)
 
     @step("record")
     def library(self) -> Library:
         """The library, with the installed observables that the experiment records, too."""
-        known = {*(of.name for of in self.family[0].quantities), *BESIDES}
+        known = {*(of.name for of in self.family[0].quantities), *model.BESIDES}
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
         names = variables.variable_names_of_quantity, variables.taken_variable_names
-        family_without_observable_clashes(self.place, self.family, library, *names)
+        check_observable_names(self.family, library, *names)
         return library
 
     # --- integrators that are asked for -------------------------------------------------------
 
-    def _listed(self) -> list[tuple[Entry | model.AllEntries, Place]]:
-        given = self["integrators"]
-        listed = given if isinstance(given, list) else [given]
-
-        def table(one: Any) -> Entry | model.AllEntries:
+    def _listed(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
+        """The tables of integrators, each with its number."""
+        found: list[tuple[model.Entry | model.AllEntries, int]] = []
+        for index, one in enumerate(model.as_list(self["integrators"])):
             if isinstance(one, str):
-                return model.AllEntries(name="all") if one == ALL else Entry(name=one)
-            entry: Entry | model.AllEntries = one
-            return entry
+                one = model.AllEntries(name="all") if one == model.ALL else model.Entry(name=one)
+            found.append((one, index))
+        return found
 
-        places = self.at("integrators").elements()
-        return list(zip(map(table, listed), places, strict=True))
-
-    @step("integrators")
-    def written(self) -> list[PlacedEntry]:
-        """The integrators, each with the place where the study asks for it.
+    @step()
+    def written(self) -> list[NumberedEntry]:
+        """The integrators, each with the number of what the study asks for it by.
 
         Those that stand for all that fit are replaced by these; and where step sizes are those that
         the system declares, each has them.
         """
-        listed = self._listed()
-        self.at("integrators").count_against(limits.PAIRS, len(listed) * len(self.family))
-        taken = {label_of_entry(one, self.library) for one, _ in listed if isinstance(one, Entry)}
-        entries: list[PlacedEntry] = []
-        for one, place in listed:
-            if isinstance(one, Entry):
-                entries.append((one, place))
-            else:
-                fitting = self._fitting_entries(one, place, taken)
-                taken |= fitting.keys()
-                entries += [(entry, place) for entry in fitting.values()]
-        if self._given["step_size"] != DECLARED:
+        listed, entries = self._listed(), list[NumberedEntry]()
+        self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
+        taken = {
+            label_of_entry(one, self.library) for one, _ in listed if isinstance(one, model.Entry)
+        }
+        for one, index in listed:
+            with under("integrators", index):
+                own = [one] if isinstance(one, model.Entry) else self._fitting_entries(one, taken)
+            entries += [(entry, index) for entry in own]
+        if self._given["step_size"] != model.DECLARED:
             return entries
         convergence = self._convergence("step_size")
-        return [(self._with_declared_steps(one, convergence), place) for one, place in entries]
+        return [(self._with_declared_steps(one, convergence), index) for one, index in entries]
 
     def _fitting_entries(
-        self, given: model.AllEntries, place: Place, taken: Collection[str | None]
-    ) -> dict[str, Entry]:
-        """Entries of the integrators that one for all stands for, by label, but those `taken`."""
+        self, given: model.AllEntries, taken: set[str | None]
+    ) -> list[model.Entry]:
+        """Entries of the integrators that one for all stands for, but those `taken`."""
         condition = None
         if given.order not in (None, EXACT):
             try:
                 condition = Condition.parse("order", given.order, None)
             except InputError:
                 what = f'an order, a comparison such as "< 5", or "{EXACT}"'
-                raise place.at("order").error(expected(what, given.order)) from None
+                raise InputError(str(model.expected(what, given.order)), key="order") from None
 
         def is_meant(order: Any) -> bool:  # `EXACT` is greater and less than none
             if condition is None:
@@ -458,23 +481,20 @@ class _ExperimentResolver:
 
         options = {} if given.arithmetic in (None, DOUBLE) else {ARITHMETIC: given.arithmetic}
         fitting = {}
-        for name in integrators.names(self.library.methods):
-            if self.library.integrator(name, {}).adaptive:
-                continue
-            made = self.library.integrator(name, options)
-            if is_meant(made.order) and _integrator_fits(made, self.family):
-                fitting[made.label] = Entry.model_validate({"name": name} | options)
+        for name, known in _integrators(self.library).items():
+            made = known if known.adaptive else self.library.integrator(name, options)
+            if not made.adaptive and is_meant(made.order) and _integrator_fits(made, self.family):
+                fitting[made.label] = model.Entry.model_validate({"name": name} | options)
         if not fitting:
             order = "" if given.order is None else f" and order {given.order}"
-            raise place.error(
-                f"no integrator with a fixed step{order} fits {self.family[0].name!r}"
-            )
-        new = {label: entry for label, entry in fitting.items() if label not in taken}
+            raise InputError(f"no integrator with a fixed step{order} fits {self.family[0].name!r}")
+        new = [entry for label, entry in fitting.items() if label not in taken]
         if not new:
-            raise place.error("all that it stands for are among the others: leave it out")
+            raise InputError("all that it stands for are among the others: leave it out")
+        taken |= fitting.keys()
         return new
 
-    def _with_declared_steps(self, entry: Entry, convergence: Convergence) -> Entry:
+    def _with_declared_steps(self, entry: model.Entry, convergence: Convergence) -> model.Entry:
         """An entry with the step sizes that suit its order; with its own, or none, as it is."""
         with contextlib.suppress(InputError):  # which is told where entries are read
             integrator = self.library.integrator(entry.name, entry.options)
@@ -483,7 +503,7 @@ class _ExperimentResolver:
                 first, last, count = convergence.steps(order, integrator.arithmetic)
                 if isinstance(samples := self["samples"], int):
                     first = min(first, self.duration / max(1, samples))
-                steps = Range(start=first, stop=last, count=count, spacing="log")
+                steps = model.Range(start=first, stop=last, count=count, spacing="log")
                 return entry.model_copy(update={"step_size": steps})
         return entry
 
@@ -493,16 +513,16 @@ class _ExperimentResolver:
         """What the system declares for a key."""
         convergence = self.family[0].convergence
         if convergence is None:
-            raise self.at(key).error(f"{self.family[0].name!r} declares none: give a number")
-        if self.place.has("time_unit"):
-            raise self.at(key).error(
-                "what a system declares is in its own unit of time: leave out 'time_unit'"
+            raise InputError(f"{self.family[0].name!r} declares none: give a number", key=key)
+        if "time_unit" in self._table:
+            raise InputError(
+                "what a system declares is in its own unit of time: leave out 'time_unit'", key=key
             )
         return convergence
 
-    @step("duration")
+    @step()
     def duration(self) -> float:
-        declared = self["duration"] == DECLARED
+        declared = self["duration"] == model.DECLARED
         return self._convergence("duration").duration if declared else float(self["duration"])
 
     @step()
@@ -515,60 +535,65 @@ class _ExperimentResolver:
 
     def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
         """Samples that are multiples of the largest step size."""
-        declared = self._given["step_size"] == DECLARED
-        sized: list[tuple[Any, Place]] = [] if declared else [(self["step_size"], self.place)]
-        sized += [
-            (getattr(entry, "step_size", None), place)
-            for entry, place in (self.written if declared else self._listed())
-        ]
-        found = [
-            one for given, place in sized for one in _largest_values(given, place.at("step_size"))
-        ]
-        first, place = samples.first, self.at("samples")
+        declared = self._given["step_size"] == model.DECLARED
+        given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
+        for entry, index in self.written if declared else self._listed():
+            given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
+        found: list[tuple[float, KeyPath, bool]] = []  # a step size, and whether it is of a range
+        for path, own in given.items():
+            if isinstance(own, model.Range):
+                found.append((float(max(own.start, own.stop)), path, True))
+            elif own not in (None, model.DECLARED):
+                many = own if isinstance(own, list) else [own]
+                found += [(float(value), (*path, i), False) for i, value in enumerate(many)]
+        first = None if samples.first is None else float(samples.first)
         if not found and first is None:
-            raise place.error(
+            raise InputError(
                 "the samples are multiples of the largest step size, and there is none: give "
-                "'step_size', or the time of the 'first' sample"
+                "'step_size', or the time of the 'first' sample",
+                key="samples",
             )
-        largest, otherwise, generated = max(
-            found or [(float(first or 0.0), place, False)], key=lambda own: own[0]
-        )
-        thinning = PerDecade(samples.per_decade, None if first is None else float(first))
-        with place.context(otherwise=otherwise):
+        found = found or [(first or 0.0, ("samples",), False)]
+        largest, path, generated = max(found, key=lambda own: own[0])
+        thinning = PerDecade(samples.per_decade, first)
+        try:
             return thinning.axis(self.duration, largest, generated)
+        except InputError as error:
+            of_samples = error.key in model.PerDecadeTable.model_fields
+            with under(*(("samples", error.key or "") if of_samples else path)):
+                raise InputError(str(error)) from None
 
     @step("step_size")
     def step_sizes(self) -> tuple[StepSize, ...]:
-        return self._step_sizes(self["step_size"], self.at("step_size"))
+        return self._step_sizes(self["step_size"])
 
-    def _step_sizes(self, given: Any, place: Place) -> tuple[StepSize, ...]:
+    def _step_sizes(self, given: Any) -> tuple[StepSize, ...]:
         """A number, a list or a range as step sizes; those of a range are snapped.
 
         Each once, unless the step size advances with other axes.
         """
         axis, zipped = self.axis, "step_size" in self._zipped_names()
-        if given is None or given == DECLARED:  # each integrator has its own
+        if given is None or given == model.DECLARED:  # each integrator has its own
             return ()
-        if isinstance(given, Range):
-            with place.context():
-                near = [axis.snapped(float(value)) for value in given.numbers()]
+        if isinstance(given, model.Range):
+            near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
-        values, places = _numbers(given, place)
-        near = list(read_each(places, axis.snapped, values))
+        values = tuple(map(float, model.as_list(given)))
+        near = list(read_each(axis.snapped, values))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
             nearest = [f"{value:.10g}" for value in near]
-            raise place.error(
+            raise InputError(
                 f"{len(wrong)} of {len(values)} step sizes do not divide "
                 f"{axis.interval_in_words}; the nearest that do are "
                 f"[{', '.join(nearest if zipped else dict.fromkeys(nearest))}]"
             )
         for i in wrong:
-            with places[i].context():
+            with under(i):
                 axis.steps(values[i])
         if not zipped:
             exact = [axis.interval / axis.steps(value) for value in values]
-            check_distinct_nodes(places, exact, "step size")
+            check_distinct(exact, "step size")
         return values
 
     # --- integrators --------------------------------------------------------------------------
@@ -579,40 +604,46 @@ class _ExperimentResolver:
 
         Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
         """
-        places = [place for _, place in self.written]
-        entries = read_each(places, self._entry, [own for own, _ in self.written], places)
-        labels = [entry.label for entry in entries]
-        check_distinct_nodes(places, labels, "label", "; give each a label of its own")
-        return entries
+        paths = [(index,) for _, index in self.written]
+        found = read_each(self._entry, *zip(*self.written, strict=True), paths=paths)
+        labels = [entry.label for entry in found]
+        check_distinct(labels, "label", "; give each a label of its own", paths)
+        return found
 
-    def _entry(self, entry: Entry, place: Place) -> IntegratorEntry:
-        with place.context(otherwise=place.at("name")):
+    def _entry(self, entry: model.Entry, index: int) -> IntegratorEntry:
+        try:
             integrator = self.library.integrator(entry.name, entry.options)
-        with place.at("name").context():
+        except InputError as error:
+            key = (error.key or "").partition(".")[0].partition("[")[0]
+            key = str(error.key) if key in entry.model_fields_set else "name"
+            raise InputError(str(error), key=key) from None
+        with under("name"):
             for system in self.family:
                 integrator.check(system)
         if ARITHMETIC in integrator.options:
-            with place.at(ARITHMETIC).context():
+            with under(ARITHMETIC):
                 integrator.bind(self.family[0])
         given = [key for key in TOLERANCE_KEYS if getattr(entry, key) is not None]
         if given and not integrator.adaptive:
-            raise place.at(given[0]).error(f"{integrator.name!r} has a fixed step and no tolerance")
+            said = f"{integrator.name!r} has a fixed step and no tolerance"
+            raise InputError(said, key=given[0])
         if len(given) > 1:
-            raise place.at(given[1]).error(f"means the same as {given[0]!r}: give one of them")
+            raise InputError(f"means the same as {given[0]!r}: give one of them", key=given[1])
         if entry.step_size is not None and integrator.adaptive:
             counted = integrator.counted
-            raise place.at("step_size").error(
+            raise InputError(
                 f"{integrator.name!r} chooses its steps by a tolerance and has no step size"
                 if counted is None
                 else f"{integrator.name!r} takes as many steps as {counted.name!r} takes at a "
-                "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'"
+                "tolerance, and has no step size: leave out one of 'step_size' and 'steps_of'",
+                key="step_size",
             )
         own = entry.label or integrator.label, integrator.name, integrator.options
-        return IntegratorEntry(*own, where=place.where, library=self.library)
+        return IntegratorEntry(*own, where=self._where("integrators", index), library=self.library)
 
     @step("tolerance")
     def tolerances(self) -> tuple[Tolerance, ...]:
-        return _tolerances(self["tolerance"], self.at("tolerance"), self.entries)
+        return _tolerances(self["tolerance"], self.entries)
 
     @step()
     def integrators(self) -> tuple[IntegratorEntry, ...]:
@@ -621,39 +652,41 @@ class _ExperimentResolver:
         Sizes that an experiment, not the defaults, has and none of its integrators takes are
         refused.
         """
-        kinds, own = {entry.adaptive for entry in self.entries}, self.place.value
-        if self.tolerances and "tolerance" in own and True not in kinds:
-            raise self.at("tolerance").error(
+        kinds = {entry.adaptive for entry in self.entries}
+        if self.tolerances and "tolerance" in self._own and True not in kinds:
+            raise InputError(
                 "a tolerance is for adaptive integrators, and those of this experiment have a "
-                "fixed step: leave it out, or add an adaptive one such as 'rk45'"
+                "fixed step: leave it out, or add an adaptive one such as 'rk45'",
+                key="tolerance",
             )
-        if self.step_sizes and "step_size" in own and False not in kinds:
-            raise self.at("step_size").error(
+        if self.step_sizes and "step_size" in self._own and False not in kinds:
+            raise InputError(
                 "a step size is for integrators with a fixed step, and those of this experiment "
-                "are adaptive: leave it out, or add one such as 'rk4'"
+                "are adaptive: leave it out, or add one such as 'rk4'",
+                key="step_size",
             )
         if self._has_unknown_keys:  # such as what was meant to be sizes
             raise Unread
-        owns, places = zip(*self.written, strict=True)
-        return read_each(places, self._with_own_sizes, owns, places, self.entries)
+        written, numbers = zip(*self.written, strict=True)
+        paths = [("integrators", index) for index in numbers]
+        return read_each(self._with_own_sizes, written, self.entries, paths=paths)
 
-    def _with_own_sizes(self, own: Entry, place: Place, entry: IntegratorEntry) -> IntegratorEntry:
-        keys = TOLERANCE_KEYS if entry.adaptive else ("step_size",)
-        key = next((key for key in keys if getattr(own, key) is not None), None)
-        if key is not None and entry.adaptive:
-            sizes = _tolerances(getattr(own, key), place.at(key), [entry])
-            return dataclasses.replace(entry, tolerances=sizes)
-        if key is not None:
-            sizes = self._step_sizes(getattr(own, key), place.at(key))
-            return dataclasses.replace(entry, step_sizes=sizes)
+    def _with_own_sizes(self, own: model.Entry, entry: IntegratorEntry) -> IntegratorEntry:
+        for key in TOLERANCE_KEYS if entry.adaptive else ("step_size",):
+            if (given := getattr(own, key)) is None:
+                continue
+            with under(key):
+                if entry.adaptive:
+                    return dataclasses.replace(entry, tolerances=_tolerances(given, [entry]))
+                return dataclasses.replace(entry, step_sizes=self._step_sizes(given))
         shared = self.tolerances if entry.adaptive else self.step_sizes
         if shared or entry.adaptive in self._without_size:  # the first of a kind is told
             return entry
         self._without_size.add(entry.adaptive)
         if not entry.adaptive:
-            raise place.error("there is no 'step_size', neither here nor in the experiment")
+            raise InputError("there is no 'step_size', neither here nor in the experiment")
         how = "takes its steps at a tolerance" if STEPS_OF in entry.options else "is adaptive"
-        raise place.error(
+        raise InputError(
             f"{entry.name!r} {how}, and there is no 'tolerance', neither here nor in the "
             f'experiment; write tolerance = 1e-6, or {{ name = "{entry.name}", '
             "relative_tolerance = 1e-6 }"
@@ -663,14 +696,17 @@ class _ExperimentResolver:
 
     @step("initial_condition")
     def initial_conditions(self) -> tuple[Start, ...]:
-        given, place = self["initial_condition"], self.at("initial_condition")
-        those = given if isinstance(given, list) else [given]
-        place.count_against(limits.PAIRS, len(those) * len(self.family))
-        places = place.elements()
-        found = read_each(places, lambda one, own: read_start(one, own, self.family), those, places)
+        those = model.as_list(self["initial_condition"])
+        self._count(limits.PAIRS, len(those) * len(self.family))
+        found = read_each(self._start, those, range(len(those)))
         labels = [start.label for start in found]
-        check_distinct_nodes(places, labels, "label", "; give each a label of its own")
+        check_distinct(labels, "label", "; give each a label of its own")
         return found
+
+    def _start(self, given: Any, index: int) -> Start:
+        label = f"state[{index}]" if isinstance(self["initial_condition"], list) else "state"
+        where, source = self._where("initial_condition", index), self._source
+        return read_start(given, self.family, source, self._count, where, label)
 
     @step("reference")
     def reference(self) -> Reference | None:
@@ -679,8 +715,8 @@ class _ExperimentResolver:
             return None
         precise = given.arithmetic not in (None, DOUBLE)
         options = PreciseReference.options if precise else {}
-        tolerance, place = given.tolerance, self.at("reference")
-        with place.at("integrator").context():
+        tolerance = given.tolerance
+        with under("integrator"):
             integrator = integrators.get(given.integrator)
             if precise and integrator.adaptive:
                 raise InputError(_why_not_adaptive(integrator, family[0], tolerance or DIGITS))
@@ -696,7 +732,7 @@ class _ExperimentResolver:
             if precise:
                 integrator.bind(family[0])
         if precise and tolerance is None:
-            raise place.error(
+            raise InputError(
                 "a reference in double-double needs a tolerance, of which its step size follows: "
                 f"from 1e-28 to 1, such as tolerance = {DIGITS:g}"
             )
@@ -725,7 +761,7 @@ class _ExperimentResolver:
         if given is None:
             return tuple(quantity.name for quantity in offered if quantity.kind in RECORDED)
         kind = f"quantity of {name}" + " with every scanned value" * (len(self.family) > 1)
-        valid = [*(quantity.name for quantity in offered), *BESIDES]
+        valid = [*(quantity.name for quantity in offered), *model.BESIDES]
         at_defaults = self.library.quantities(self.library.system_class(name)())
         elsewhere = {quantity.name for quantity in at_defaults} - set(valid)
 
@@ -733,7 +769,7 @@ class _ExperimentResolver:
             if isinstance(one, model.Counted):
                 if one.count < 1:
                     raise InputError(f"expected 1 or more, got {one.count}", key="count")
-                return lyapunov_names(one.count)
+                return lyapunov_names(min(one.count, variables.MOST_EXPONENTS))
             if one in elsewhere:
                 raise InputError(
                     f"no {kind} with these parameters: {one!r} is one at its defaults. "
@@ -742,26 +778,25 @@ class _ExperimentResolver:
             check_known(kind, one, valid)
             return (one,)
 
-        places = self.at("record").elements()
-        found = read_each(places, recorded, given)
+        found = read_each(recorded, given)
         names = [one if isinstance(one, str) else one.name for one in given]
-        check_distinct_nodes(places, names, "quantity")
+        check_distinct(names, "quantity")
         return sum(found, ())
 
     @step("record")
     def _record_is_measurable(self) -> None:
         """Refuse what no run of the experiment has of what is measured of its map."""
         given, first = self.record and self["record"] or [], self.initial_conditions[0]
-        for own, one in zip(self.at("record").elements(), given, strict=True):
+        for index, one in enumerate(given):
             name, count = (one, 1) if isinstance(one, str) else (one.name, one.count)
             if name not in variables.MEASURED:
                 continue
-            reason = diagnostics.obstacle_to_measuring(name, self.family, self.entries)
-            if reason:
-                raise own.error(f"{name!r} {reason}; leave it out")
-            if name in CHAOS:
-                with own.context():
-                    diagnostics.check_exponent_count(self.family, first, count)
+            with under(index):
+                if reason := _obstacle_to_measuring(name, self.family, self.entries):
+                    raise InputError(f"{name!r} {reason}; leave it out")
+                if name in CHAOS:
+                    smallest = min(self.family, key=lambda system: system.bodies)
+                    exponents.check_count(smallest.form, first.states(smallest)[0], count)
 
     @step()
     def _plugins_work_at_first_start(self) -> None:
@@ -771,12 +806,12 @@ class _ExperimentResolver:
         if not library.sources:
             return
         start = first.states(system)[0]
-        with self.at("system").context():
+        with under("system"):
             checks.try_plugin_system(library, system.name, system, start)
-        with self.at("integrators").context():
-            with_tangents = bool({*record} & diagnostics.WITH_TANGENTS)
+        with under("integrators"):
+            with_tangents = bool({*record} & WITH_TANGENTS)
             checks.try_plugin_integrators(library, entries, system, start, with_tangents)
-        with self.at("record").context():
+        with under("record"):
             elements = [TWO_DOUBLES] * any(entry.is_precise for entry in entries)
             checks.try_plugin_observables(library, record, system, start, elements)
 
@@ -800,39 +835,47 @@ class _ExperimentResolver:
         def condition(column: str, written: float | str) -> Condition:
             return Condition.parse(column, written, columns[column])
 
-        def rule(written: Mapping[str, float | str], own: Place) -> Rule:
-            places = own.keys(written, "key", columns)
-            return Rule(read_each(places, condition, written, written.values()))
+        def rule(written: Mapping[str, float | str]) -> Rule:
+            check_keys("key", written, columns)
+            paths = [(column,) for column in written]
+            return Rule(read_each(condition, written, written.values(), paths=paths))
 
-        places = self.at("exclude").elements()
-        return read_each(places, rule, given, places)
-
-
-def _numbers(given: float | Sequence[float], place: Place) -> tuple[tuple[float, ...], list[Place]]:
-    """A number, or those of a list, and their places."""
-    values = tuple(map(float, given if isinstance(given, list) else [given]))
-    return values, place.elements()
+        return read_each(rule, given)
 
 
-def _largest_values(given: Any, place: Place) -> list[tuple[float, Place, bool]]:
-    """Values among which is the largest step size: each with its place, and whether of a range."""
-    if given is None or given == DECLARED:
-        return []
-    if isinstance(given, Range):
-        return [(float(max(given.start, given.stop)), place, True)]
-    return [(value, own, False) for value, own in zip(*_numbers(given, place), strict=True)]
-
-
-def _tolerances(
-    given: Any, place: Place, entries: Sequence[IntegratorEntry]
-) -> tuple[Tolerance, ...]:
+def _tolerances(given: Any, entries: Sequence[IntegratorEntry]) -> tuple[Tolerance, ...]:
     """Tolerances of those of `entries` that are adaptive."""
     if given is None:
         return ()
     found = {entry.arithmetic for entry in entries if entry.adaptive}
     arithmetic = DOUBLE_DOUBLE if found == {DOUBLE_DOUBLE} else DOUBLE
     read = functools.partial(check_tolerance, arithmetic=arithmetic)
-    return model.read_numbers(given, place, "tolerance", lambda value: read(float(value)))
+    return model.read_numbers(given, "tolerance", lambda value: read(float(value)))
+
+
+def _obstacle_to_measuring(
+    name: str, systems: Sequence[System], entries: Sequence[IntegratorEntry]
+) -> str:
+    """The reason why no run of an experiment can be measured; empty if some can be."""
+    if name == variables.REVERSAL_ERROR:
+        if all(entry.adaptive for entry in entries):
+            return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
+        return ""
+    follows, first = name in CHAOS, systems[0].name
+    obstacles = [exponents.obstacle_to_following(entry.integrator()) for entry in entries]
+    if follows and all(obstacles):
+        return f"cannot be computed: {'; '.join(dict.fromkeys(obstacles))}"
+    try:
+        if follows:
+            exponents.check_compiled()
+        for system in systems:
+            (state_space if follows else phase_space)(system.form)
+    except InputError as error:
+        return f"cannot be {'computed' if follows else 'measured'} on {first}: {error}"
+    fewest = min(system.bodies for system in systems)
+    if fewest > variables.MOST_BODIES and not follows:
+        return f"is measured of up to {variables.MOST_BODIES} bodies; {first} has {fewest}"
+    return ""
 
 
 def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolerance: float) -> str:
@@ -877,7 +920,7 @@ def label_of_entry(entry: Any, library: Library) -> str | None:
         None where it is none that can be read.
     """
     try:
-        own = Entry.model_validate({"name": entry} if type(entry) is str else entry)
+        own = model.Entry.model_validate({"name": entry} if type(entry) is str else entry)
         return own.label or library.integrator(own.name, own.options).label
     except ValueError:
         return None
@@ -899,8 +942,13 @@ def fitting_integrators(
     dict of str to integrators.method.Integrator
         By name, with its modifier.
     """
-    known = {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
+    known = _integrators(library)
     return {name: found for name, found in known.items() if _integrator_fits(found, family)}
+
+
+def _integrators(library: Library) -> dict[str, integrators.Integrator]:
+    """All that there are, with their default options, by name."""
+    return {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
 
 
 def fitting_methods(system: type[System], library: Library) -> list[str]:

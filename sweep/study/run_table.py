@@ -210,7 +210,10 @@ class RunTable:
 
     def occurring_methods(self) -> Numbers:
         """The indices into `methods` that occur, ascending."""
-        return np.flatnonzero(np.bincount(self.method))
+        there = np.zeros(len(self.methods.keys), dtype=bool)
+        for _, runs in self.slabs():  # or NumPy would copy all as longer integers
+            there[runs.method] = True
+        return np.flatnonzero(there)
 
     # --- columns --------------------------------------------------------------------------------
 
@@ -385,8 +388,8 @@ class RunTable:
         begins = np.flatnonzero(np.any(np.diff(blocks, prepend=-1), axis=0)).tolist()
         for first, last in itertools.pairwise([*begins, some.size]):
             repeat, method, system = blocks[:, first].tolist()
+            mine = [starts[i] for i in of[first:last].tolist()]
             made = self.system_digests[system].method(self.method_texts[method])
-            mine = (starts[i] for i in of[first:last].tolist())
             found += run_digests(repeat_digest(made, repeat), mine)
         return np.frombuffer(b"".join(found), dtype=">u8")
 
@@ -400,12 +403,13 @@ class RunTable:
         """The `method_as_json` of each method."""
         experiment, made = self.experiment, self.methods
         entries = [experiment.integrators[index] for index in made.integrator]
-        sizes = made.step_size.tolist(), made.tolerance.tolist()
+        hashes = {entry.label: experiment.plugin_hashes(entry) for entry in experiment.integrators}
+        sizes = zip(made.step_size.tolist(), made.tolerance.tolist(), strict=True)
         return [
             method_as_json(
-                entry.name, entry.identity, step_size, tolerance, experiment.plugin_hashes(entry)
+                entry.name, entry.integrator().identity, h, tolerance, hashes[entry.label]
             )
-            for entry, step_size, tolerance in zip(entries, *sizes, strict=True)
+            for entry, (h, tolerance) in zip(entries, sizes, strict=True)
         ]
 
 
@@ -448,7 +452,7 @@ def expand_experiment(experiment: ResolvedExperiment) -> RunTable:
         ]
         table = table.take(~np.concatenate(left_out))
         if not table.size:
-            raise StudyError(f"{experiment.where}: 'exclude' leaves no run")
+            raise StudyError(f"{experiment.where()}: 'exclude' leaves no run")
     if not _has_distinct_methods_and_starts(table):
         _check_runs_distinct(table)
     return table
@@ -561,11 +565,11 @@ def _place_of_difference(pair: RunTable, number: int) -> str:
     """Where the study has the entry in which one of two same runs differs from the other."""
     entries = [pair.experiment.integrators[i] for i in pair.integrator_index]
     if entries[0] is not entries[1]:
-        return f"{entries[number].where} ({entries[number].label!r})"
+        return f"{entries[number].where()} ({entries[number].label!r})"
     for axis in pair.experiment.scan:
         values = pair.column(axis.name)
         if values[0] != values[1]:
-            return f"{axis.where} ({values[number]})"
+            return f"{axis.where()} ({values[number]})"
     condition = pair.starts.condition_index(pair.start_index)[number]
     label = str(pair.column("initial_condition")[number])
-    return f"{pair.starts.conditions[condition].where} ({label!r})"
+    return f"{pair.starts.conditions[condition].where()} ({label!r})"

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError
+from integrators.errors import InputError, check_known, suggest_nearest
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
-from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES
+from sweep.errors import check_keys, read_each, under
+from sweep.study import model, variables
+from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
+from sweep.study.model import expected, read_value
+from sweep.study.text import StudyText
 from sweep.text import open_regular_file
 from systems import System
+from systems.base import Family
 from systems.checking import check_members
 
 Systems = tuple[System, ...]
@@ -24,12 +29,23 @@ SHOWN = 5  # names of arrays that a message has
 States = NDArray[np.float64]  # their last axes are rows and components
 
 
+@dataclasses.dataclass(frozen=True)
 class Start:
-    """Base of all starts: here of one state; a subclass has `label`, `where` and `states`."""
+    """Base of all starts: here of one state; a subclass has `label` and `states`.
+
+    Parameters
+    ----------
+    where : callable
+        Says where the study says so, for messages.
+    """
+
+    where: Callable[[], str] = dataclasses.field(default=str, compare=False, kw_only=True)
 
     if TYPE_CHECKING:
-        label: str
-        where: str  # the study says so, for messages
+
+        @property
+        def label(self) -> str:
+            """What the start is called in the store."""
 
         def states(self, system: System) -> States:
             """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
@@ -56,8 +72,7 @@ class Start:
     @property
     def content(self) -> str:
         """Identity of the start: all that the study says of it, except its label."""
-        own: Any = self  # a dataclass
-        names = (field.name for field in dataclasses.fields(own) if field.compare)
+        names = (field.name for field in dataclasses.fields(self) if field.compare)
         said = {name: getattr(self, name) for name in names if name != "label"}
         return f"{type(self).__name__} {said}"
 
@@ -115,13 +130,10 @@ class NamedStart(Start):
     name : str
     label : str
         Of the run, in the store.
-    where : str
-        Where the study says so, for messages.
     """
 
     name: str
     label: str
-    where: str = dataclasses.field(default="", compare=False)
 
     def states(self, system: System) -> States:
         """States of `system`, shape ``(1, rows, 3)``; InputError for an unknown name."""
@@ -144,14 +156,13 @@ class GivenStart(Start):
         vector for each body, or for each row.
     normalize : bool
         Whether to project the state onto the manifold, instead of refusing one that is off it.
-    label, where : str
+    label : str
         As in `NamedStart`.
     """
 
     vectors: dict[str, tuple[tuple[float, float, float], ...]]
     normalize: bool
     label: str
-    where: str = dataclasses.field(default="", compare=False)
 
     def states(self, system: System) -> States:
         """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
@@ -185,8 +196,6 @@ class RandomStarts(Ensemble):
         omega; None without `around`.
     label : str
         Of the ensemble; member 3 of ``a`` is ``a[3]``.
-    where : str
-        Where the study says so, for messages.
 
     Raises
     ------
@@ -199,7 +208,6 @@ class RandomStarts(Ensemble):
     around: str | Start | None
     spread: float | None
     label: str
-    where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.around is None and self.spread is not None:
@@ -216,8 +224,7 @@ class RandomStarts(Ensemble):
     def content(self) -> str:
         """As of other starts; whatever the number of members, since the first are the same."""
         around = self.around.content if isinstance(self.around, Start) else self.around
-        same: Any = dataclasses.replace(self, members=1, around=around)
-        return super(RandomStarts, same).content
+        return super(RandomStarts, dataclasses.replace(self, members=1, around=around)).content
 
     def states(self, system: System, members: range | None = None) -> States:
         """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
@@ -252,7 +259,7 @@ class LatticeStarts(Ensemble):
         Counted from 0.
     around : str or None
         The named start that the rest is taken from; None for the system's first.
-    label, where : str
+    label : str
         As in `RandomStarts`.
 
     Raises
@@ -265,7 +272,6 @@ class LatticeStarts(Ensemble):
     body: int
     around: str | None
     label: str
-    where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_STATES:
@@ -300,8 +306,6 @@ class FamilyStarts(Ensemble):
         The coordinate that each axis is in the store.
     label : str
         Of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
-    where : str
-        Where the study says so, for messages.
 
     Raises
     ------
@@ -314,7 +318,6 @@ class FamilyStarts(Ensemble):
     given: tuple[str, ...]
     columns: dict[str, str]
     label: str
-    where: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.size > MOST_STATES:
@@ -385,8 +388,6 @@ class FileStarts(Ensemble):
     digest : str
         Of the numbers in the file.
     members : ndarray, shape ``(rows, 3)`` or ``(members, rows, 3)``
-    where : str
-        As in `NamedStart`.
     """
 
     file: str
@@ -394,7 +395,6 @@ class FileStarts(Ensemble):
     label: str
     digest: str
     members: States = dataclasses.field(compare=False, repr=False)
-    where: str = dataclasses.field(default="", compare=False)
 
     @classmethod
     def load(cls, path: Path, **settings: Any) -> Self:
@@ -435,21 +435,18 @@ class FileStarts(Ensemble):
                 key="file",
             )
         if self.normalize:
-            numbered = zip(members, states, strict=True)
+            given, states = states, np.empty_like(states)
             with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
-                states = np.array([_normalize_member(system, *one) for one in numbered])
+                for row, member in enumerate(members):
+                    try:
+                        states[row] = system.normalized(given[row])
+                    except InputError as error:
+                        raise InputError(f"member {member}: {error}", key=error.key) from None
         return states
 
     def check(self, system: System) -> None:
         """Raise InputError unless all members are states of `system`."""
         check_members(system, self.states(system))
-
-
-def _normalize_member(system: System, member: int, state: States) -> States:
-    try:
-        return system.normalized(state)
-    except InputError as error:
-        raise InputError(f"member {member}: {error}", key=error.key) from None
 
 
 def _load_state_array(path: Path) -> States:
@@ -463,17 +460,21 @@ def _load_state_array(path: Path) -> States:
         # mapped, so that its header is believed only as far as there are bytes
         values: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         if path.suffix == ".npz":
-            values = _only_array(path, values)
+            if len(names := values.files) != 1:
+                shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
+                raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
+            if (size := values.zip.infolist()[0].file_size) > MOST_MEMORY:
+                raise MEMORY.error(size)
+            values = values[names[0]]
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(
             f"there is no file {path.absolute()}; a path is relative to the study's directory"
         ) from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except InputError:
-        raise
     except Exception as error:  # whatever a file can be that is no array
-        raise InputError(f"{path} is no array of numbers: {error}") from None
+        what = "cannot be read" if isinstance(error, OSError) else "is no array of numbers"
+        raise InputError(f"{path} {what}: {getattr(error, 'strerror', None) or error}") from None
     if values.dtype.kind not in "fiu":
         raise InputError(f"{path} holds {values.dtype}; expected real numbers")
     if values.ndim not in (2, 3) or values.shape[-1] != 3 or not values.size:
@@ -482,19 +483,6 @@ def _load_state_array(path: Path) -> States:
             "(members, rows, 3), the rows being those of a state"
         )
     return np.array(values, dtype=float, order="C")
-
-
-def _only_array(path: Path, archive: Any) -> np.ndarray:
-    """The only array of an open ``.npz``."""
-    names = archive.files
-    if len(names) != 1:
-        shown = ", ".join(names[:SHOWN]) + ", …" * (len(names) > SHOWN)
-        raise InputError(f"{path} holds {len(names)} arrays ({shown}); expected one")
-    size = archive.zip.infolist()[0].file_size
-    if size > MOST_MEMORY:
-        raise MEMORY.error(size)
-    array: np.ndarray = archive[names[0]]
-    return array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -507,7 +495,7 @@ class StoreStarts(FileStarts):
         Of the other store, which is `file`.
     where_runs : str
         An expression, as of `sweep.query`, that holds for the runs; empty: all.
-    file, normalize, label, digest, members, where
+    file, normalize, label, digest, members
         As in `FileStarts`; always an ensemble, in the order of the other store's rows.
     remembered : bool
         Whether `members` are from a store that has them as they were begun with.
@@ -542,3 +530,146 @@ def register_end_state_reader(load: "Callable[..., StoreStarts]") -> None:
 def read_end_states(*arguments: Any, **settings: Any) -> "StoreStarts":
     """End states of a store's runs as `StoreStarts`; arguments as of the registered function."""
     return _loaders[0](*arguments, **settings)
+
+
+# --- from what a study's file says ------------------------------------------------------------
+
+
+def read_start(
+    given: Any,
+    family: Systems,
+    source: StudyText,
+    count: Callable[[Limit, int], object],
+    where: Callable[[], str],
+    label: str,
+) -> Start:
+    """A start, all states of which are states of all systems.
+
+    Parameters
+    ----------
+    given : str or a table of `sweep.study.model`
+    family : tuple of systems.System
+    source : StudyText
+        That names files and stores.
+    count : callable
+        Called with a `Limit` and what the start asks for of it; raises beyond it.
+    where : callable
+        As of starts.
+    label : str
+        Of a state that has none of its own.
+
+    Raises
+    ------
+    InputError
+        What is wrong with it.
+    """
+    system = family[0]
+    match given:
+        case str() | model.NameStart():
+            start: Start = _named_start(given, system)
+        case model.RandomStart(around=around):
+            if isinstance(around, dict):
+                with under("around"):
+                    read = read_value(model.AnyStart, around)
+                    around = read_start(read, family, source, count, str, "state")
+                    if around.size != 1:
+                        raise InputError(
+                            f"an ensemble is about one state, and this gives {around.size:,}"
+                        )
+            centre = around.label if isinstance(around, Start) else around
+            label = "random" if centre is None else f"{centre}-random"
+            spread = None if given.spread is None else float(given.spread)
+            start = RandomStarts(given.random, given.seed, around, spread, given.label or label)
+        case model.LatticeStart():
+            start = LatticeStarts(given.lattice, given.body, given.around, given.label or "lattice")
+        case model.FileStart():
+            path = source.directory / given.file
+            with under("file"):
+                settings = given.model_dump() | {"label": given.label or path.stem}
+                start = FileStarts.load(path, **settings)
+        case model.StoreStart():
+            start = read_end_states(
+                given.store if "://" in given.store else source.directory / given.store,
+                kept=source.kept,
+                file=given.store,
+                experiment=given.experiment,
+                where_runs=given.where,
+                normalize=given.normalize,
+                label=given.label or "",
+            )
+        case _:
+            start = _given_start(given, system, label)
+    count(MEMORY, BYTES_OF_A_ROW * start.size * sum(own.rows for own in family))
+    if isinstance(start, FamilyStarts | LatticeStarts):
+        count(PAIRS, start.size * len(family))
+    try:
+        for own in family:
+            start.check(own)
+    except InputError as error:
+        raise InputError(str(error), key=error.key or "around") from None
+    return dataclasses.replace(start, where=where)
+
+
+def _named_start(given: "str | model.NameStart", system: System) -> Start:
+    """A named start or those of a family."""
+    given = model.NameStart(name=given) if isinstance(given, str) else given
+    families = {family.name: family for family in system.families}
+    known = (*system.starts, *families)
+    check_known(f"start of {system.name}", given.name, known, key="name")
+    if given.name in families:
+        return _family_starts(given, families[given.name], system)
+    for key in given.model_extra or ():
+        close = suggest_nearest(key, model.NameStart.model_fields)
+        with under(key):
+            raise InputError(
+                f"unknown key {key!r}; {given.name!r} is one state and has no axes.{close}"
+            )
+    return NamedStart(given.name, given.label or given.name)
+
+
+def _family_starts(given: "model.NameStart", family: Family, system: System) -> FamilyStarts:
+    written = given.model_extra or {}
+    check_keys(f"axis of {family.name}", written, ["name", "label", *family.axes])
+    paths = [(axis,) for axis in written]
+    values = read_each(_axis_values, written.values(), paths=paths)
+    axes = dict(zip(written, values, strict=True))
+    defaults = {axis: (value,) for axis, value in family.axes.items() if axis not in axes}
+    taken = variables.taken_variable_names(system)
+    columns = {a: f"{family.name}_{a}" if a in taken else a for a in family.axes}
+    own = family.name, axes | defaults, tuple(axes), columns, given.label or family.name
+    return FamilyStarts(*own)
+
+
+def _axis_values(written: object) -> tuple[float, ...]:
+    return model.read_numbers(read_value(model.Values, written), "value", lambda value: value)
+
+
+def _given_start(given: "model.GivenStartTable", system: System, label: str) -> GivenStart:
+    keys, written = system.state_keys, given.model_extra or {}
+    if wrong := [key for key in written if type(written[key]) is list and key not in keys]:
+        with under(wrong[0]):
+            raise InputError(
+                f"a state of {system.name} is given by {' and '.join(keys)}, not by "
+                f"{' and '.join(wrong)}"
+            )
+    if not any(key in keys for key in written):
+        shown = ", ".join([*keys[:2], "…"])
+        what = (
+            "a start's name, { name, … }, { random, seed, … }, { lattice, … }, { file, … }, "
+            f"{{ store, … }} or the state itself: {{ {shown} }}"
+        )
+        raise expected(what, given.model_dump(exclude_unset=True))
+    check_keys("key", written, [*keys, *model.GivenStartTable.model_fields])
+    if lacking := [key for key in keys if key not in written]:
+        raise InputError(f"the key {lacking[0]!r} is missing")
+    columns = [written[key] for key in keys], [system.state_rows[key] for key in keys]
+    vectors = read_each(_vectors, *columns, paths=[(key,) for key in keys])
+    return GivenStart(dict(zip(keys, vectors, strict=True)), given.normalize, given.label or label)
+
+
+def _vectors(written: Any, rows: int) -> tuple[tuple[float, ...], ...]:
+    """The rows of a part of a state; a single one may be written as a vector."""
+    alone = rows == 1 and type(written) is list and not any(type(own) is list for own in written)
+    given = [read_value(model.Vector, written)] if alone else None
+    given = given or read_value(model.Vectors, written)
+    return tuple(tuple(map(float, vector)) for vector in given)

@@ -15,17 +15,16 @@ import numpy as np
 import sweep
 from integrators.errors import InputError, suggest_nearest
 from integrators.html import html_table
-from sweep.errors import CannotUnite, StudyError
+from sweep.errors import CannotUnite, StudyError, noted
 from sweep.plugins.loader import Plugin, read_plugin_source
 from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
 from sweep.plugins.written import PythonMethod
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import FORMAT, Experiment
+from sweep.study.model import FAILED, FORMAT, Experiment, StudyTable, read_table
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.text import (
-    Place,
     StudyText,
     as_written,
     parse_toml,
@@ -177,7 +176,7 @@ class Study:
 
         Returns
         -------
-        sweep.campaign.recommend.recommendation.Recommendation
+        sweep.campaign.recommend.Recommendation
         """
         return sweep.recommend(self, **bounds)
 
@@ -235,7 +234,9 @@ _study.plugins = property(  # in the place of the argument's default
 )
 
 
-def unite_studies(studies: Sequence[Study]) -> Study:
+def unite_studies(
+    studies: Sequence[Study], whose: tuple[str, str] = ("one has", "another")
+) -> Study:
     """The study that has the runs of several.
 
     Parameters
@@ -243,6 +244,8 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     studies : sequence of Study
         Of one name. Their experiments of one name have the same time axis, and all that a store
         keeps of an experiment.
+    whose : tuple of str
+        What messages call the first and a later one.
 
     Returns
     -------
@@ -261,7 +264,7 @@ def unite_studies(studies: Sequence[Study]) -> Study:
     united = []
     for name, parts in experiments.items():
         try:
-            united.append(unite_experiments(parts))
+            united.append(unite_experiments(parts, whose))
         except CannotUnite as error:
             raise CannotUnite(f"experiment {name!r}: {error}") from None
     return dataclasses.replace(
@@ -395,8 +398,15 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
     if isinstance(study, Study):
         return study.library.plugins
     text, source, directory = _text_of_study(study)
-    top = Place(parse_toml(text, source, directory))
-    return read_plugins_of_study(top.at("plugins")) if top.has("plugins") else ()
+    read = parse_toml(text, source, directory)
+    given, problems = read_table(StudyTable, read.data)
+    names = () if given["plugins"] is FAILED else given["plugins"]
+    plugins: tuple[Plugin, ...] = ()
+    with noted(problems, "plugins"):
+        plugins = read_plugins_of_study(names, read.directory)
+    if wrong := [one for one in problems if one.path[:1] == ("plugins",)]:
+        raise StudyError(*map(read.explain, wrong))
+    return plugins
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:

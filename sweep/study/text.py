@@ -1,6 +1,5 @@
 """The text of a study: its values, where each of them stands, for messages, and writing it."""
 
-import collections
 import contextlib
 import dataclasses
 import json
@@ -8,7 +7,7 @@ import os
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,12 @@ import numpy as np
 import tomlkit
 from tomlkit.items import Item
 
-from integrators.errors import InputError, check_known
-from sweep.errors import StudyError, gather_each
-from sweep.study.limits import MOST_DEPTH, MOST_TEXT, Limit
+from integrators.errors import InputError
+from sweep.errors import KeyPath, Problem, StudyError
+from sweep.study.limits import MOST_DEPTH, MOST_TEXT
 
 if TYPE_CHECKING:
     from sweep.plugins.loader import Plugin
-
-KeyPath = tuple[str | int, ...]
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
@@ -50,8 +47,6 @@ class StudyText:
         That paths in it are relative to.
     plugins, kept
         As in `sweep.study.study.parse_study`.
-    taken : Counter of Limit
-        What was read of it asks for so far, all together.
     """
 
     name: str
@@ -60,7 +55,6 @@ class StudyText:
     directory: Path = Path(".")
     plugins: "Mapping[str, Plugin] | None" = None
     kept: object = None
-    taken: collections.Counter[Limit] = dataclasses.field(default_factory=collections.Counter)
 
     def find(self, path: KeyPath) -> tuple[KeyPath, Any]:
         """The deepest part of a key path that is written, and the value there.
@@ -96,90 +90,11 @@ class StudyText:
             path = path[:-1]
         return f"{self.name}:{self.lines[path]}{shown}"
 
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where a value stands in a study.
-
-    Parameters
-    ----------
-    source : StudyText
-    path : tuple of str and int
-        Keys and indices from the top of the text.
-    """
-
-    source: StudyText
-    path: KeyPath = ()
-
-    def at(self, *keys: str | int) -> "Place":
-        """The place of a key, or an index, within this value."""
-        return Place(self.source, self.path + keys)
-
-    @property
-    def value(self) -> Any:
-        """The value as it is written."""
-        return self.source.find(self.path)[1]
-
-    def has(self, key: str) -> bool:
-        """Whether a table, or the defaults for it, has a key."""
-        return self.source.find((*self.path, key))[0] != self.source.find(self.path)[0]
-
-    def elements(self) -> "list[Place]":
-        """The places of the elements of a list; of another value, if one is written, its own."""
-        found, value = self.source.find(self.path)
-        written = found[-1:] == self.path[-1:]
-        return [self.at(index) for index in range(len(value) if type(value) is list else written)]
-
-    @property
-    def where(self) -> str:
-        """``file:line: key.path``."""
-        return self.source.where(self.path)
-
-    def error(self, message: object) -> StudyError:
-        """The `StudyError` that says where this value stands and what is wrong with it."""
-        return StudyError(f"{self.where}: {message}")
-
-    @contextlib.contextmanager
-    def context(self, otherwise: "Place | None" = None) -> Iterator[None]:
-        """Turn an `InputError` into a `StudyError` at the key, or key path, that it names.
-
-        If it names none that is here, then at `otherwise`, by default this place.
-        """
-        try:
-            yield
-        except StudyError:
-            raise
-        except InputError as error:
-            parts = re.findall(r"\w+", error.key or "")
-            path = tuple(int(part) if part.isdigit() else part for part in parts)
-            named = Place(self.source, self.source.find(self.path + path)[0])
-            inside = named.path != self.source.find(self.path)[0]
-            raise (named if inside else otherwise or self).error(error) from None
-
-    def keys(self, names: Collection[str], kind: str, known: Collection[str]) -> "list[Place]":
-        """The places of keys; of those that are unknown all are refused."""
-        places = [self.at(name) for name in names]
-        read_each(places, lambda name: check_known(kind, name, known), names)
-        return places
-
-    def count_against(self, limit: Limit, amount: int) -> None:
-        """Count what this value asks for, and refuse it beyond a `Limit` on the whole study."""
-        total = self.source.taken[limit] + amount
-        if total > limit.most:
-            raise self.error(limit.error(total))
-        self.source.taken[limit] = total
-
-
-def read_each(
-    places: Iterable[Place], read: Callable[..., Any], *columns: Iterable[Any]
-) -> tuple[Any, ...]:
-    """``read`` of each row of some columns, at its place; all problems are reported together."""
-
-    def read_at(place: Place, *row: Any) -> Any:
-        with place.context():
-            return read(*row)
-
-    return gather_each(read_at, places, *columns)
+    def explain(self, problem: Problem, under: KeyPath = ()) -> str:
+        """A problem in words, with its place: what it is told from stands under some keys."""
+        path, said, other, remedy = problem
+        place = f"{self.where(under + path)}: {said}"
+        return place if other is None else f"{place}{self.where(under + other)}{remedy}"
 
 
 def format_key_path(path: KeyPath) -> str:

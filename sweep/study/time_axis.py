@@ -87,6 +87,15 @@ class TimeAxis:
         begun = {"duration": self.begun, "samples": first}
         return {"first": begun, "pieces": [list(piece) for piece in self.pieces[1:]]}
 
+    @property
+    def samples_in_words(self) -> str:
+        """Where samples are, for messages: as a study says it, and what else they depend on."""
+        if self.thinning is None or len(self.pieces) > 1:
+            return str(self.settings)
+        first = "" if self.thinning.first is None else f", first = {self.thinning.first:g}"
+        table = f"{{ per_decade = {self.thinning.per_decade}{first} }}"
+        return f"{table} of a largest step size {self.thinning.grid:.10g}"
+
     def times_unit(self, unit: float) -> "TimeAxis":
         """The axis in the system's own unit of time, of one given in multiples of `unit`."""
         if self.thinning is None:

@@ -2,16 +2,17 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from integrators.status import STATUS
 
 if TYPE_CHECKING:
-    from sweep.study.experiment import Reference, ResolvedExperiment
     from systems import Quantity, System
 
+Experiment: TypeAlias = Any  # a `ResolvedExperiment`, which is made with what is here
+Reference: TypeAlias = Any  # and its `Reference`
 PENDING = -1
 AXIS_OF = "axis_of"  # attribute of a coordinate along `run`: which other one it tells apart
 STATE_DIMS = ("run", "time", "row", "component")
@@ -37,6 +38,7 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
 PRECISE_REFERENCE_ERROR = "the reference against itself at twice the step size"
 LYAPUNOV, MEGNO = "lyapunov", "megno"
 MOST_EXPONENTS = 8
+MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Variable:
     dims : tuple of str
     units, long_name : str
     dtype : str
-    fill : float or int
+    fill : float, int or str
         What reads as never written.
     attributes : dict
         Further attributes.
@@ -60,13 +62,8 @@ class Variable:
     units: str
     long_name: str
     dtype: str = "float64"
-    fill: float = np.nan
+    fill: float | str = np.nan
     attributes: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def all_attributes(self) -> dict[str, Any]:
-        """Units, long name and the others."""
-        return {"units": self.units, "long_name": self.long_name, **self.attributes}
 
 
 # --- over (run, time) -------------------------------------------------------------------------
@@ -76,9 +73,7 @@ def _sampled(name: str, units: str, long_name: str, **attributes: Any) -> Variab
     return Variable(name, ("run", "time"), units, long_name, attributes=attributes)
 
 
-def sampled_variables(
-    experiment: "ResolvedExperiment", systems: "Sequence[System]"
-) -> list[Variable]:
+def sampled_variables(experiment: Experiment, systems: "Sequence[System]") -> list[Variable]:
     """The variables over ``(run, time)`` of an experiment.
 
     Parameters
@@ -134,12 +129,12 @@ CHAOS = tuple(name for name, made in _measured_along("1").items() if made.attrib
 """What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
 
 
-def reference_error_text(reference: "Reference") -> str:
+def reference_error_text(reference: Reference) -> str:
     """Long name of a reference's own error."""
     return PRECISE_REFERENCE_ERROR if reference.is_precise else REFERENCE_ERRORS[REFERENCE_ERROR]
 
 
-def _reference_errors(reference: "Reference", systems: "Sequence[System]") -> list[Variable]:
+def _reference_errors(reference: Reference, systems: "Sequence[System]") -> list[Variable]:
     """Errors against a reference that any of the systems has, each with what it is in all."""
     errors = [error for made in systems for error in made.state_errors]
     units = {error.name: error.units for error in reversed(errors)}
@@ -320,3 +315,8 @@ def taken_variable_names(system: "System") -> set[str]:
     names |= {"time", "row", "component", "state", *RUN_COORDINATES}
     names |= {*reference_error_names(system), *system.parameter_names()}
     return names.union(*(variable_names_of_quantity(quantity) for quantity in system.quantities))
+
+
+def exponents_of_record(record: Collection[str]) -> list[str]:
+    """The names of Lyapunov exponents in a record, in order."""
+    return [name for name in record if name in CHAOS and name != MEGNO]

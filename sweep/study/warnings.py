@@ -113,38 +113,35 @@ def steps_beyond_stability_limit(
     list of str
         A warning each, in the order of the table: integrators, then step sizes.
     """
-    entries = table.experiment.integrators
+    entries, methods = table.experiment.integrators, table.methods
     made = [entry.integrator() for entry in entries]
     limited = np.array([bool(has_stability_limit(own, table.systems[0])) for own in made])
-    count = sum(condition.size for condition in table.experiment.initial_conditions)
-    known = np.full((len(table.systems), count), np.nan) if limited.any() else np.empty((0, 0))
-    found: dict[int, tuple[int, int, float]] = {}  # by method: runs beyond it, all, the worst
+    known = np.full((len(table.systems), len(table.starts) if limited.any() else 0), np.nan)
+    found = np.zeros((len(methods.keys), 3))  # runs beyond the limit, all of them, the fastest spin
     for runs, part in table.slabs() if limited.any() else ():
         mine = limited[part.integrator_index] & (True if among is None else among[runs])
-        systems, starts, methods = part.system_index, part.start_index, part.method
-        for system in np.unique(systems[mine]).tolist():
-            here = starts[mine & (systems == system)]
-            new = np.unique(here[np.isnan(known[system, here])])
+        for system in np.unique(part.system_index[mine]).tolist():
+            here = np.unique(part.start_index[mine & (part.system_index == system)])
+            new = here[np.isnan(known[system, here])]
             if len(new):
                 states = table.starts.states_of_starts(system, new)
                 known[system, new] = frequencies(table.systems[system], states)
-        for method in np.unique(methods[mine]).tolist():
-            chosen = mine & (methods == method)
-            own = known[systems[chosen], starts[chosen]]
-            integrator = made[table.methods.integrator[method]]
-            outside = own[table.methods.step_size[method] >= largest_step(integrator, own)]
-            many, of, worst = found.get(method, (0, 0, 0.0))
-            worst = max(worst, outside.max(initial=0.0))
-            found[method] = many + len(outside), of + len(own), worst
+        for method in np.unique(part.method[mine]).tolist():
+            chosen = mine & (part.method == method)
+            own = known[part.system_index[chosen], part.start_index[chosen]]
+            limit = largest_step(made[methods.integrator[method]], own)
+            outside = own[methods.step_size[method] >= limit]
+            found[method, :2] += len(outside), len(own)
+            found[method, 2] = max(found[method, 2], outside.max(initial=0.0))
     warnings = []
-    for method, (many, of, worst) in sorted(found.items()):
-        index, size = table.methods.integrator[method], float(table.methods.step_size[method])
-        if many:
-            warnings.append(
-                f"Warning: {entries[index].where} ({entries[index].label!r}): {many:,} of {of:,} "
-                "runs begin beyond its linear stability limit: "
-                f"{explain_step_beyond_limit(made[index], size, float(worst))}"
-            )
+    for method in np.flatnonzero(found[:, 0]):
+        many, of, worst = found[method].tolist()
+        index, size = methods.integrator[method], float(methods.step_size[method])
+        warnings.append(
+            f"Warning: {entries[index].where()} ({entries[index].label!r}): {many:,.0f} of "
+            f"{of:,.0f} runs begin beyond its linear stability limit: "
+            f"{explain_step_beyond_limit(made[index], size, worst)}"
+        )
     return warnings
 
 

@@ -1,22 +1,22 @@
-"""Results as tables, for a terminal and for the report, and as rows for JSON.
+"""Results as tables, for a terminal and for reports, and as rows for JSON.
 
-Each function takes the rows of an analysis and returns a `Table`, or a list of them; ``str`` of one
+Each function takes the rows of an analysis and returns one `Table` or several; ``str`` of a table
 is its text.
 """
 
 from integrators.lazy import lazy
 
-# Imported when first used: a table of runs should not wait for what judges drifts.
+# Imported when first used: a table of runs does not need the modules that judge drifts.
 _HOMES = {
     "SHOWN": "sweep.tables.runs",
     "Table": "sweep.analysis.rows",
-    "NO_DRIFT_OF_ORDER_STUDY": "sweep.tables.invariants",
-    "arithmetic_as_tables": "sweep.tables.invariants",
+    "NO_DRIFT_OF_ORDER_STUDY": "sweep.tables.drifts",
+    "arithmetic_as_tables": "sweep.tables.drifts",
     "chaos_as_table": "sweep.tables.chaos",
     "chosen_table_columns": "sweep.tables.runs",
     "decisions_as_table": "sweep.tables.decisions",
     "decisions_in_words": "sweep.tables.decisions",
-    "drifts_as_tables": "sweep.tables.invariants",
+    "drifts_as_tables": "sweep.tables.drifts",
     "error_times_for_title": "sweep.tables.convergence",
     "errors_as_tables": "sweep.tables.convergence",
     "fixed_and_adaptive": "sweep.tables.convergence",

@@ -1,6 +1,6 @@
-"""``ds.geosweep``: answers and pictures of an xarray dataset or tree, as its attributes.
+"""``ds.geosweep``: answers and pictures as attributes of an xarray dataset or tree.
 
-To import this module registers them; `sweep` has that done as soon as xarray is imported.
+Importing this module registers the accessor; `sweep` does so as soon as xarray is imported.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,14 @@ from sweep.tables import answers
 class Accessor:
     """Answers of an experiment, a selection of its runs, or a whole study.
 
-    Each method is a function of `sweep` and takes its further arguments: ``order()`` is
-    `sweep.order_table`. Other names are those of variables: ``ds.geosweep.count`` where
-    ``ds.count`` is a method of xarray.
+    Each method calls a function of `sweep` with this data and further arguments; ``order()``, for
+    example, calls `sweep.order_table`. Other names refer to variables, which helps where xarray has
+    a method of the same name: ``ds.geosweep.count`` instead of ``ds.count``.
 
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
+        One experiment or some of its runs, or the tree of a study.
 
     Examples
     --------
@@ -50,12 +51,12 @@ class Accessor:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    """A method that calls the function of `sweep` with a name."""
+    """A method that calls the function `name` of `sweep`."""
 
     def method(self: Accessor, *arguments: Any, **options: Any) -> Any:
         return getattr(answers, name)(self._data, *arguments, **options)
 
-    method.__name__, method.__doc__ = name, f"`sweep.{name}` of these runs."
+    method.__name__, method.__doc__ = name, f"Call `sweep.{name}` for these runs."
     return method
 
 
@@ -64,18 +65,19 @@ for _name in (*answers.PYTHON, *answers.FOR_ONE_EXPERIMENT):
 
 
 class Plots:
-    """Pictures of an experiment, or of one of a study: a method for each of `sweep.plots.KINDS`.
+    """Pictures of an experiment, with a method for each kind in `sweep.plots.KINDS`.
 
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
+        For the tree of a study, the methods take the name of the experiment.
     """
 
     def __init__(self, data: xr.Dataset | xr.DataTree) -> None:
         self._data = data
 
     def __call__(self, kind: str, **options: Any) -> Any:
-        """A picture of a kind, a `matplotlib.figure.Figure`: `sweep.plots.picture`."""
+        """Draw a picture of a kind as a `matplotlib.figure.Figure`, see `sweep.plots.picture`."""
         return plots.picture(kind, self._data, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

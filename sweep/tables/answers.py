@@ -1,8 +1,8 @@
-"""The registry of answers: what is asked of a run table, and how the rows that answer it are shown.
+"""The registry of answers: analyses of run tables, and how their rows are shown.
 
-The command line, the report, the live page, ``ds.geosweep`` and Python all take answers from here.
-The functions that `PYTHON` names have the name and the documentation of those in `sweep.analysis`;
-they open stores too, and what they give are `sweep.analysis.rows.Rows`, which show as tables.
+The command line, the report, the live page, ``ds.geosweep`` and Python all use it. The functions
+named in `PYTHON` have the names and the documentation of those in `sweep.analysis`, but also accept
+stores, and return `sweep.analysis.rows.Rows`, which are displayed as tables.
 """
 
 import functools
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sweep.tables.base import Table
 
-# How pages colour a verdict; one that says how something is, and not how well, has no colour.
+# The colours of verdicts on pages; verdicts that are neither good nor bad have none.
 LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
 LOOKS |= {"at round-off": "good", "linear": "bad", "unsteady": "bad"}
 LOOKS |= {"linear, each start its own": "bad"}
@@ -29,30 +29,31 @@ LOOKS |= {"linear, each start its own": "bad"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What is asked of an experiment, and how its rows are shown.
+    """An analysis of a run table, and how its rows are shown.
 
     Attributes
     ----------
     name, title, text : str
-        A word for it, its heading, and how to read it.
+        Name of the answer, its heading, and how to read it.
     analyse : callable or None
-        Takes a run table and options, and returns rows; raises `InputError` where something is
-        missing. None for what has pictures alone.
+        Takes a run table and options, and returns rows; raises `InputError` if something is
+        missing. None for an answer that consists of pictures.
     tabulate, summarize : callable
-        Make tables, and sentences, of rows, of one experiment or of several together.
+        Make tables or sentences from rows, which may be those of several experiments.
     pictures : dict of str to str
-        Kinds of `sweep.plots.KINDS`, and what each shows.
+        What each picture shows, by kind (see `sweep.plots.KINDS`).
     suits : callable
-        Whether a run table is made for it; a report does not mention it otherwise.
+        Whether a run table is meant for this answer; otherwise a report does not mention it.
     unasked : callable
-        A line about a run table in the place of its tables, where it is shown only if asked for.
+        Takes a run table. If it returns a line, reports show that line instead of tables, which
+        are then made only on request.
     remarks : callable
-        Lines about a run table below its tables.
+        Takes a run table, and returns lines to show below its tables.
     more : callable
-        Makes further rows of rows, which JSON has under their own names.
+        Makes further rows from rows, which JSON output has under their own names.
     tabulate_one : callable or None
-        Makes tables of the rows of one integrator, where those of `tabulate` compare several.
-        Such an answer is not summed up over several experiments either.
+        Makes tables from the rows of a single integrator, if those of `tabulate` compare several.
+        Such an answer is summarized neither in certificates nor over several experiments.
     """
 
     name: str
@@ -69,12 +70,18 @@ class Answer:
     tabulate_one: "Callable[[list[Any]], list[Table]] | None" = None
 
     def tables(self, dataset: "xr.Dataset", rows: list[Any]) -> "list[Table]":
-        """The tables of the rows of a run table; remarks on it stand below the first.
+        """Tabulate the rows of a run table, with its remarks below the first table.
 
         Parameters
         ----------
         dataset : xarray.Dataset
+            The run table.
         rows : list
+            Its rows, from `analyse`.
+
+        Returns
+        -------
+        list of Table
         """
         first, *others = self.tabulate(rows)
         return [replace(first, notes=[*first.notes, *self.remarks(dataset)]), *others]
@@ -86,13 +93,22 @@ class Answer:
 def orders_and_errors(
     dataset: "xr.Dataset", error: str | None = None, at: str = "end"
 ) -> list[Any]:
-    """The orders of the fixed-step integrators, then the errors of the adaptive ones.
+    """The orders of the fixed-step integrators, followed by the errors of the adaptive ones.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     error, at : str, optional
-        As of `sweep.order_table`.
+        As in `sweep.order_table`.
+
+    Returns
+    -------
+    list of OrderEstimate or ToleranceEstimate
+
+    Raises
+    ------
+    InputError
+        If no error is stored, and none can be computed from the stored states.
     """
     if error is None and not analysis.run_table_has_error(dataset):
         raise InputError(
@@ -111,21 +127,21 @@ ANSWERS = {
         Answer(
             "order",
             "Order of convergence",
-            "An order is the slope of log error over log step size, with a 95 % interval, over the "
-            "step sizes that count: those too coarse and those at round-off do not.",
+            "An order is the slope of log error over log step size, with a 95 % interval. Step "
+            "sizes that are too coarse, or whose errors are at round-off, do not count.",
             orders_and_errors,
             lambda rows: tables.errors_as_tables(rows),
             lambda rows: analysis.summarize_orders(*tables.fixed_and_adaptive(rows)),
             {
-                "order": "Error against step size, with the orders that it shows. Filled marks "
-                "count, open ones do not; grey lines fall with the declared orders."
+                "order": "Error against step size, with the measured orders. Filled marks count, "
+                "open ones do not; grey lines have the slopes of the declared orders."
             },
         ),
         Answer(
             "drift",
             "Drift of invariants and constraints",
-            "At the smallest step size of each integrator. The bound is what the drift stays below "
-            "with 95 % confidence: it says how much could hide, not that there is none.",
+            "At the smallest step size of each integrator. The drift is below the bound with 95 % "
+            "confidence: the bound says how much drift could be hidden, not that there is none.",
             lambda dataset, quantities=None, step_sizes="smallest": analysis.drift_table(
                 dataset, quantities, step_sizes
             ),
@@ -142,7 +158,7 @@ ANSWERS = {
         ),
         Answer(
             "arithmetic",
-            "Whose drifts are: the method's, or rounding",
+            "Cause of drifts: the method, or rounding",
             analyse=lambda *given, **options: analysis.arithmetic_table(*given, **options),
             tabulate=lambda rows: tables.arithmetic_as_tables(rows),
             summarize=lambda rows: analysis.summarize_sources(rows),
@@ -151,9 +167,9 @@ ANSWERS = {
         Answer(
             "chaos",
             "Order and chaos",
-            "Lyapunov exponents and the mean exponential growth of nearby orbits, of the tangent "
-            "map of the steps that were taken. Where no chaos is seen, smaller exponents could "
-            "hide.",
+            "Lyapunov exponents and the mean exponential growth of nearby orbits, from the tangent "
+            "map of the steps that were taken. Where no chaos is seen, there may still be smaller "
+            "exponents.",
             lambda dataset: analysis.chaos_table(dataset),
             lambda rows: [tables.chaos_as_table(rows)],
             lambda rows: analysis.summarize_chaos(rows),
@@ -171,10 +187,10 @@ ANSWERS = {
         Answer(
             "structure",
             "What is preserved",
-            "Which invariants and constraints are kept to round-off, and if recorded whether a "
-            "step preserves the symplectic form, as far as rounding lets it be seen, and how near "
-            "to its start a run returns in as many steps back; beside what the integrator is "
-            "declared to do.",
+            "Which invariants and constraints are kept to round-off, compared with what the "
+            "integrator is declared to do. If it was recorded, also whether a step preserves the "
+            "symplectic form, as far as rounding allows to tell, and how near to its start a run "
+            "returns in as many steps back.",
             lambda dataset, step_sizes="smallest": analysis.structure_table(dataset, step_sizes),
             lambda rows: tables.structure_as_tables(rows),
             lambda rows: analysis.summarize_structure(rows),
@@ -185,14 +201,14 @@ ANSWERS = {
         Answer(
             "work",
             "Work and precision",
-            "What errors cost. Best of a family is an integrator that no other of its family beats "
-            "in both error and work.",
+            "What errors cost. An integrator is best of its family if no other member beats it in "
+            "both error and work.",
             lambda dataset: analysis.work_table(dataset),
             lambda rows: tables.work_as_tables(rows),
             lambda rows: analysis.summarize_work(rows),
             {
                 "work": "Errors against evaluations, and CPU time where it can be compared. Filled "
-                "marks are best of their family, open ones are not."
+                "marks are the best of their family, open ones are not."
             },
             tabulate_one=lambda rows: [tables.work_of_one_as_table(rows)],
         ),
@@ -217,25 +233,20 @@ ANSWERS = {
 
 # --- in Python -------------------------------------------------------------------------------
 
-# The functions that give rows, and the function of `sweep.tables` that makes tables of them.
-PYTHON = {
-    "arithmetic_table": "arithmetic_as_tables",
-    "chaos_table": "chaos_as_table",
-    "drift_table": "drifts_as_tables",
-    "order_table": "errors_as_tables",
-    "structure_table": "structure_as_tables",
-    "tolerance_table": "errors_as_tables",
-    "work_table": "work_as_tables",
-}
+# Functions that return rows. Those without an answer of their name are shown as orders are.
+PYTHON = (
+    "arithmetic_table", "chaos_table", "drift_table", "order_table", "structure_table",
+    "tolerance_table", "work_table",
+)  # fmt: skip
 FOR_ONE_EXPERIMENT = ("grid", "query", "results", "units")
 SOURCE = """{name} : str, Path, Store, xarray.DataTree or xarray.Dataset
     A store, the tree of `sweep.open_study`, one experiment of it, or a selection of its runs.
 """
 EACH = """experiment : str, optional
-    Of a store or tree, only this one; each that has what is asked for unless given.
+    Name of one experiment of a store or tree; by default all that have the data.
 """
 ONE = """experiment : str, optional
-    Of a store or tree, which one; may be left out where there is only one.
+    Name of the experiment of a store or tree; required if there are several.
 """
 
 
@@ -251,8 +262,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Rows]:
-    """An analysis that answers for each experiment of a store, as rows that show as tables."""
-    tables_of_rows = functools.partial(_rows_as_tables, PYTHON[analyse.__name__])
+    """Extend an analysis to stores: it answers for each experiment, with rows shown as tables."""
+    tables_of_rows = functools.partial(_tables_of_rows, analyse.__name__.removesuffix("_table"))
 
     def answer(
         dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any
@@ -269,7 +280,7 @@ def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Ro
 
 
 def _answer_for_one_experiment(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one experiment that also takes the path of a store, or its tree."""
+    """Extend a function of one experiment to stores and trees."""
 
     def answer(dataset: Any, *arguments: Any, experiment: str | None = None, **options: Any) -> Any:
         whole = function.__name__ == "query" and experiment is None
@@ -282,13 +293,13 @@ def _answer_for_one_experiment(function: Callable[..., Any]) -> Callable[..., An
 def _with_documentation_of(
     function: Callable[..., Any], answer: Callable[..., Any], experiment: str
 ) -> Callable[..., Any]:
-    """`answer` with the name, signature and documentation of `function`, which it calls.
+    """Give `answer` the name, signature and documentation of `function`, which it calls.
 
     Parameters
     ----------
     function, answer : callable
     experiment : str
-        Documentation of the parameter that `answer` has besides.
+        Documentation of the additional parameter ``experiment``.
     """
     functools.update_wrapper(answer, function)
     answer.__module__, answer.__doc__ = __name__, _documentation(function, experiment)
@@ -301,7 +312,7 @@ def _with_documentation_of(
 
 
 def _documentation(function: Callable[..., Any], experiment: str) -> str:
-    """That of `function`, for one that takes stores too, and an experiment."""
+    """The docstring of `function`, changed for stores and the parameter ``experiment``."""
     first = next(iter(inspect.signature(function).parameters))
     text = inspect.getdoc(function) or ""
     text = re.sub(rf"{first} : .*\n(    .*\n)+", SOURCE.format(name=first), text, count=1)
@@ -310,6 +321,5 @@ def _documentation(function: Callable[..., Any], experiment: str) -> str:
     return re.sub(r"\nlist of (\w+)", r"\nRows of \1", text)
 
 
-def _rows_as_tables(name: str, rows: list[Any]) -> list[Any]:
-    made = getattr(tables, name)(rows)
-    return made if isinstance(made, list) else [made]
+def _tables_of_rows(name: str, rows: list[Any]) -> "list[Table]":
+    return ANSWERS.get(name, ANSWERS["order"]).tabulate(rows)

@@ -1,4 +1,4 @@
-"""Lyapunov exponents and MEGNO: a table."""
+"""Table of Lyapunov exponents and MEGNO."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
 
 def chaos_as_table(estimates: Sequence[ChaosEstimate]) -> base.Table:
-    """A table of exponents, medians and range over the starts; below it what is undecided, and why.
+    """A table of exponents, with median and range over the starts.
 
-    Parameters
-    ----------
-    estimates : sequence of ChaosEstimate
+    Notes below it say which verdicts are undecided, and why.
     """
     first, most = estimates[0], max(row.starts for row in estimates)
     count = len(first.exponents)

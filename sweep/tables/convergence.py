@@ -1,4 +1,4 @@
-"""Orders of fixed-step integrators and errors of adaptive ones."""
+"""Tables of the orders of fixed-step integrators and the errors of adaptive ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def orders_as_table(estimates: Sequence[OrderEstimate]) -> base.Table:
-    """The table of orders; below it the reason of each order that is not confirmed.
-
-    Parameters
-    ----------
-    estimates : sequence of OrderEstimate
-    """
+    """The table of orders, with the reason for each verdict other than "confirmed" as a note."""
     columns: list[base.Column] = [
         *base.setting_columns(estimates),
         ("order", lambda row: base.two_decimal_cell(row.order)),
@@ -49,7 +44,7 @@ def _used_step_sizes_text(row: OrderEstimate) -> str:
 
 
 def _left_out_step_sizes_text(row: OrderEstimate) -> str:
-    """The step sizes that do not count, at either end, and why."""
+    """The step sizes that do not count, at either end of the range, and why."""
     ends = {
         f"≤ {format_number(row.floor_until)} floor": row.floor_count,
         f"≥ {format_number(row.pre_asymptotic_from)} coarse": row.pre_asymptotic,
@@ -59,23 +54,18 @@ def _left_out_step_sizes_text(row: OrderEstimate) -> str:
 
 
 def _time_units(units: str) -> dict[str, str]:
-    """Units of the columns of step sizes and times."""
+    """The units of the columns with step sizes and times."""
     return {} if units == "1" else dict.fromkeys(("step sizes", "until"), units)
 
 
 def orders_across_as_table(rows: Sequence[OrderAcross]) -> base.Table:
-    """Orders of methods side by side: a row for each method, a column for each value.
-
-    Parameters
-    ----------
-    rows : sequence of OrderAcross
-    """
+    """A table of orders with a row for each method and a column for each value of an axis."""
     across, axes = rows[0].across, base.scanned_axes_of_rows(rows)
     values = [row.value for row in rows]
     if all(isinstance(value, float | int) for value in values):
         values.sort()
     columns = list(dict.fromkeys(map(format_number, values)))
-    # Experiments have a line each where several have the same value.
+    # If several experiments have the same value, each has its own line.
     several = len({(row.experiment, format_number(row.value)) for row in rows}) > len(columns)
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
@@ -101,7 +91,7 @@ def orders_across_as_table(rows: Sequence[OrderAcross]) -> base.Table:
 
 
 def _order_cell(row: OrderEstimate) -> str:
-    """An order with its interval, and the verdict where it is not confirmed."""
+    """An order with its interval, and its verdict unless it is confirmed."""
     measured = math.isfinite(row.order)
     words = [f"{row.order:.2f} ±{(row.high - row.low) / 2:.2f}"] if measured else []
     words += [row.verdict] if row.verdict != CONFIRMED else []
@@ -109,12 +99,7 @@ def _order_cell(row: OrderEstimate) -> str:
 
 
 def tolerances_as_table(estimates: Sequence[ToleranceEstimate]) -> base.Table:
-    """Errors of adaptive integrators by tolerance: geometric means and ranges over the starts.
-
-    Parameters
-    ----------
-    estimates : sequence of ToleranceEstimate
-    """
+    """A table of errors of adaptive integrators: geometric means and ranges over the starts."""
     columns: list[base.Column] = [
         *base.setting_columns(estimates),
         base.scientific_column("error", "value"),
@@ -134,36 +119,21 @@ def tolerances_as_table(estimates: Sequence[ToleranceEstimate]) -> base.Table:
 def fixed_and_adaptive(
     estimates: Iterable[OrderEstimate | ToleranceEstimate],
 ) -> tuple[list[OrderEstimate], list[ToleranceEstimate]]:
-    """Rows of integrators of fixed step size, which have an order, and of adaptive ones.
-
-    Parameters
-    ----------
-    estimates : iterable of OrderEstimate or ToleranceEstimate
-    """
+    """Separate the rows of fixed-step integrators, which have an order, from adaptive ones."""
     rows = list(estimates)
     fixed = [row for row in rows if isinstance(row, OrderEstimate)]
     return fixed, [row for row in rows if isinstance(row, ToleranceEstimate)]
 
 
 def errors_as_tables(estimates: Iterable[OrderEstimate | ToleranceEstimate]) -> list[base.Table]:
-    """The table of orders and that of errors by tolerance, each where it has rows.
-
-    Parameters
-    ----------
-    estimates : iterable of OrderEstimate or ToleranceEstimate
-    """
+    """The table of orders and the table of errors by tolerance, without empty tables."""
     fixed, adaptive = fixed_and_adaptive(estimates)
     tables = [orders_as_table(fixed)] if fixed else []
     return tables + ([tolerances_as_table(adaptive)] if adaptive else [])
 
 
 def error_times_for_title(estimates: Sequence[OrderEstimate | ToleranceEstimate]) -> str:
-    """When errors are measured: `` at t = 2``, `` until t = 1.5 – 2``; empty without errors.
-
-    Parameters
-    ----------
-    estimates : sequence of OrderEstimate or ToleranceEstimate
-    """
+    """When errors are measured, such as `` at t = 2``; empty without errors."""
     times = [row.time for row in estimates if row.starts]
     if not times:
         return ""

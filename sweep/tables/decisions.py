@@ -1,4 +1,4 @@
-"""Verdicts that were open, before and after runs were added to decide them: a table."""
+"""Table of open verdicts, before and after runs were added to decide them."""
 
 from math import isnan
 from typing import TYPE_CHECKING
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def decisions_as_table(decisions: "Decisions") -> Table:
-    """A table of the verdicts that were open; below it why some still are, and the CPU time used.
+    """A table of the verdicts that were open, with notes on why some still are, and the CPU time.
 
-    Of a dry run, what would be added and its expected CPU time.
+    After a dry run it shows what would be added, and its expected CPU time.
     """
     proposed = decisions.proposed
     columns: list[Column] = [
@@ -30,11 +30,15 @@ def decisions_as_table(decisions: "Decisions") -> Table:
         f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}" for row in rows if row.why
     ]
     notes.append(decisions_in_words(decisions))
-    return table_of_rows(rows, columns, notes=notes)
+    kept = ("now", "before", "after", "would be added", "CPU time")
+    return table_of_rows(rows, columns, kept, notes=notes)
 
 
 def decisions_in_words(decisions: "Decisions") -> str:
-    """How many verdicts were open and are decided, or would be, and the CPU time used."""
+    """Say how many verdicts were open, how many were decided, and the CPU time that it took.
+
+    After a dry run it says for how many runs would be added, and the expected CPU time.
+    """
     every = count_with_noun(decisions.verdicts, "verdict")
     if not decisions.rows:
         return f"None of {every} is open."

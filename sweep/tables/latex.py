@@ -1,4 +1,4 @@
-"""Tables as LaTeX with booktabs: numbers and signs in math, names escaped."""
+"""Tables as LaTeX with booktabs: numbers and signs in math mode, names escaped."""
 
 import re
 import unicodedata
@@ -34,9 +34,13 @@ def tables_as_latex(tables: list[Table], caption: str = "", label: str = "") -> 
     ----------
     tables : list of Table
     caption : str, optional
-        Stands in the caption of each table before its title.
+        Text that precedes the title in the caption of each table.
     label : str, optional
-        Label of the first table, behind ``tab:``; others have a number behind it.
+        Label of the first table after ``tab:``; the labels of others end in a number.
+
+    Returns
+    -------
+    str
     """
     return "\n\n".join(
         _table_as_latex(table, caption, f"{label}-{i}" if i > 1 else label)
@@ -66,19 +70,13 @@ def _row_as_latex(cells: Iterable[str]) -> str:
 
 
 def _header_with_units(table: Table, header: str) -> str:
-    """A header with its units, which have a sign before their powers: ``mass [kg m^2 s^-1]``."""
+    """A header with its units, with a caret before each power: ``mass [kg m^2 s^-1]``."""
     units = re.sub(r"(?<=[A-Za-z])(-?\d+)", r"^\1", table.units.get(header, ""))
     return f"{header} [{units}]" if units else header
 
 
 def text_as_latex(text: str) -> str:
-    """Text as LaTeX: special characters escaped; powers of ten, signs and exponents in math.
-
-    Parameters
-    ----------
-    text : str
-        A cell, title or note of a `Table`.
-    """
+    """A cell, title or note as LaTeX: special characters escaped, numbers and powers in math."""
     return TOKENS.sub(_token_as_latex, text)
 
 

@@ -1,4 +1,4 @@
-"""A recommended integrator: in a few sentences, and the runners-up as a table."""
+"""A recommended integrator: a few sentences, and a table with the runners-up."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweep.campaign.recommend.recommendation import HELD_BACK, SEARCHED
+from sweep.campaign.recommend import HELD_BACK, SEARCHED
 from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
-    from sweep.campaign.recommend.recommendation import Bound, Choice, Recommendation
+    from sweep.campaign.recommend import Recommendation
+    from sweep.campaign.rounds import Bound, Choice
 
-FAR_BELOW = 100.0  # times that an error is below its bound, from which on a sentence says so
+FAR_BELOW = 100.0  # ratio of bound to error from which on a sentence warns of it
 
 
 def recommendation_in_sentences(found: Recommendation) -> list[str]:
-    """The recommended integrator, how far that was verified, and how many were tried.
+    """Say which integrator is recommended, how it was verified, and how many were tried.
 
     Parameters
     ----------
-    found : sweep.campaign.recommend.recommendation.Recommendation
+    found : sweep.campaign.recommend.Recommendation
 
     Returns
     -------
@@ -41,7 +42,7 @@ def recommendation_as_table(found: Recommendation) -> Table:
 
     Parameters
     ----------
-    found : sweep.campaign.recommend.recommendation.Recommendation
+    found : sweep.campaign.recommend.Recommendation
 
     Returns
     -------
@@ -65,8 +66,8 @@ def recommendation_as_table(found: Recommendation) -> Table:
         "least of repeats; errors are the largest of all runs."
     ]
     if not all(own.is_apart for own in found.others):
-        notes.append("=: cannot be told from the first by CPU times, which scatter")
-    return table_of_rows(rows, columns, notes=notes)
+        notes.append("=: CPU times scatter too much to tell it from the first")
+    return table_of_rows(rows, columns, ["CPU time"], notes=notes)
 
 
 def _error_column(bound: Bound) -> Column:
@@ -87,7 +88,7 @@ def _recommendation_sentence(found: Recommendation) -> str:
     text += f"in {_seconds_text(best.seconds)} of CPU time a run"
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
-        text += f"; {', '.join(same)} may be as cheap: that cannot be told by these CPU times"
+        text += f"; {', '.join(same)} may be as cheap: these CPU times scatter too much to tell"
     elif found.others:
         dearer = found.others[0]
         text += f", {_cost_ratio_cell(dearer, best)} times cheaper than {dearer.integrator}"
@@ -96,11 +97,11 @@ def _recommendation_sentence(found: Recommendation) -> str:
 
 def _verification_sentences(found: Recommendation) -> Iterator[str]:
     if not found.held_back and not found.in_time:
-        yield "Not verified from initial conditions that were held back: the budget ended."
+        yield "Not verified with initial conditions that were held back: the budget was used up."
     elif not found.held_back:
         count = count_with_noun(found.searched, "initial condition")
         yield (
-            f"So it is from the study's {count}; of others nothing is known: give the study a "
+            f"This holds for the study's {count}; nothing is known about others: give the study a "
             f"random one, {{ around = …, random = 1, spread = …, seed = 1 }}, of which "
             f"{SEARCHED + HELD_BACK} are drawn."
         )
@@ -110,9 +111,9 @@ def _verification_sentences(found: Recommendation) -> Iterator[str]:
         )
         verdict = "Not verified" if found.above else "Verified"
         yield (
-            f"{verdict}: from {found.above} of {found.held_back} initial conditions that were held "
-            f"back it is above; at least {100 * math.floor(100 * found.share) / 100:.0f} % of new "
-            f"ones keep it ({100 * found.confidence:.0f} % confidence). The largest was {largest}."
+            f"{verdict}: {found.above} of {found.held_back} initial conditions that were held back "
+            f"exceed it; at least {100 * math.floor(100 * found.share) / 100:.0f} % of new ones "
+            f"keep it ({100 * found.confidence:.0f} % confidence). The largest was {largest}."
         )
 
 
@@ -124,7 +125,7 @@ def _remark_sentences(found: Recommendation) -> Iterator[str]:
     text = "No larger tolerance was tried." if best.adaptive else ""
     text = text or f"No larger step is possible{samples}."
     is_far = all(best.errors[own.error] < own.most / FAR_BELOW for own in found.bounds)
-    if is_far and all(bound.quantities for bound in found.bounds):  # none of states
+    if is_far and all(bound.quantities for bound in found.bounds):  # no bound on states
         text += " So small an error says little of trajectories: bound the global error as well."
     yield text
 
@@ -135,13 +136,13 @@ def _search_sentence(found: Recommendation) -> str:
         for own in found.stages
     ]
     return (
-        f"Of the integrators that fit, so many kept it: {', '.join(said)}; the cheapest of them "
-        f"went on. All runs of its store took {_seconds_text(found.search_seconds)} of CPU time."
+        f"Integrators that kept it: {', '.join(said)}; the cheapest of them went on. All runs of "
+        f"its store took {_seconds_text(found.search_seconds)} of CPU time."
     )
 
 
 def _cost_ratio_cell(own: Choice, best: Choice) -> str:
-    """How many times as much CPU time a choice takes as the best; ``=`` if not distinguishable."""
+    """The CPU time of a choice relative to the best; ``=`` if they cannot be told apart."""
     if own is best:
         return "1"
     return f"{own.seconds / best.seconds:.2g}" if own.is_apart else "="
@@ -152,7 +153,7 @@ def _time_text(found: Recommendation, time: float) -> str:
 
 
 def _seconds_text(seconds: float) -> str:
-    """A CPU time with two digits, in the unit that suits it."""
+    """A CPU time with two digits, in a suitable unit."""
     for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size or unit == "µs":
             break

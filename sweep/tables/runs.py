@@ -1,4 +1,4 @@
-"""Tables of single runs: coordinates that tell them apart, status and results."""
+"""Tables of single runs, with the coordinates in which they differ, their status and results."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from sweep.tables.base import Table, scientific_cell
 from sweep.text import format_number, value_for_json
 
 SHOWN = 40
-BATCH = 4096  # runs in memory at once where all are wanted
+BATCH = 4096  # runs in memory at once if all are listed
 
 
 def runs_as_table(
@@ -31,15 +31,15 @@ def runs_as_table(
     reverse: bool = False,
     limit: int | None = SHOWN,
 ) -> Table:
-    """A table of runs, a row each.
+    """A table with a row for each run.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         The runs of one experiment.
     columns : sequence of str, optional
-        As of `analysis.results`, or coordinates; by default the coordinates that vary among the
-        runs, their status and the main errors.
+        Results as in `analysis.results`, or coordinates. By default the coordinates that vary among
+        the runs, their status and the main errors.
     sort : str, optional
         A column to sort by, ascending; the store's order by default.
     reverse : bool, optional
@@ -50,7 +50,7 @@ def runs_as_table(
     Returns
     -------
     Table
-        Notes say how many more runs there are, units, and further columns.
+        Its notes state the number of runs not shown, the units, and further columns.
 
     Raises
     ------
@@ -67,7 +67,8 @@ def runs_as_table(
     notes += _column_units_note(table, names)
     if columns is None:
         notes += _further_columns_note(dataset, names)
-    return Table(names, [list(row) for row in zip(*cells, strict=True)], notes=notes)
+    lines = [list(row) for row in zip(*cells, strict=True)]
+    return Table(names, lines, notes=notes, kept=["status"])
 
 
 def runs_as_json_rows(
@@ -86,7 +87,7 @@ def runs_as_json_rows(
     sort : str, optional
     reverse : bool, optional
     limit : int or None, optional
-        As of `runs_as_table`; all runs unless given.
+        As in `runs_as_table`, but by default all runs.
 
     Yields
     ------
@@ -103,13 +104,17 @@ def runs_as_json_rows(
 
 
 def chosen_table_columns(dataset: xr.Dataset, columns: Sequence[str] | None) -> list[str]:
-    """Columns of a table of runs.
+    """Check the columns of a table of runs, or choose the default ones.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     columns : sequence of str or None
-        By default the coordinates that vary among the runs, their status and the main errors.
+        None for the coordinates that vary among the runs, their status and the main errors.
+
+    Returns
+    -------
+    list of str
 
     Raises
     ------
@@ -126,13 +131,13 @@ def chosen_table_columns(dataset: xr.Dataset, columns: Sequence[str] | None) -> 
 def sort_runs_by_column(
     dataset: xr.Dataset, sort: str | None, reverse: bool = False
 ) -> NDArray[np.intp]:
-    """Positions of the runs in the order of a column's values.
+    """Sort runs by a column, and return their positions.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     sort : str or None
-        A column, of which missing values come last; None for the order of the store.
+        The column, whose missing values come last; None for the order of the store.
     reverse : bool, optional
         Sort in descending order.
 
@@ -149,14 +154,14 @@ def sort_runs_by_column(
 
 
 def _run_cell_text(name: str, value: Any) -> str:
-    """A value as text: errors with two digits so that they line up."""
+    """A value as text; errors have two digits, so that they line up."""
     if "_error" in name or "defect" in name:
         return scientific_cell(float(value))
     return format_number(value, 4)
 
 
 def _column_values(array: xr.DataArray) -> list[Any]:
-    """Values of a column, of the status their names."""
+    """The values of a column; for the status, their names."""
     if array.name != "status":
         return list(array.values.tolist())
     meanings = array.attrs.get("flag_meanings", "").split()
@@ -171,7 +176,7 @@ def _column_units_note(table: xr.Dataset, names: Sequence[str]) -> list[str]:
 
 
 def _further_columns_note(dataset: xr.Dataset, names: Sequence[str]) -> list[str]:
-    """A note that names the columns that are not shown."""
+    """A note that lists the columns that are not shown."""
     shown = {name.partition(AT)[0] for name in names}
     scalars = [str(n) for n, a in dataset.data_vars.items() if a.dims == ("run",)]
     texts = [", ".join(name for name in scalars if name not in shown)]

@@ -1,4 +1,4 @@
-"""What is preserved, beside what is declared to be: tables."""
+"""Tables of what integrators preserve, compared with what they are declared to preserve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweep.tables import base
 if TYPE_CHECKING:
     from sweep.analysis.structure import StructureEstimate
 
-DISPUTED = "≠"  # behind a declaration that a measurement contradicts
+DISPUTED = "≠"  # marks a declaration that a measurement contradicts
 DISPUTES = {
     "symplectic_disputed": "declared symplectic, and measured not to be",
     "disputed": "declared symmetric, but runs do not return to round-off, as those of a method "
@@ -20,13 +20,17 @@ DISPUTES = {
 
 
 def structure_as_tables(estimates: Sequence[StructureEstimate]) -> list[base.Table]:
-    """A table of symplectic defects and reversal errors, and one of kept quantities.
+    """A table of symplectic defects and reversal errors, and a table of kept quantities.
 
-    Each where something of it is recorded.
+    A table is left out if nothing of it was recorded.
 
     Parameters
     ----------
     estimates : sequence of StructureEstimate
+
+    Returns
+    -------
+    list of Table
     """
     kept = any(row.quantities for row in estimates)
     measured = any(row.verdict or row.returned for row in estimates)
@@ -106,6 +110,6 @@ def _starting_columns(estimates: Sequence[StructureEstimate]) -> list[base.Colum
 def _declared_column(
     header: str, name: str, disputed: str, yes: str, no: str = "no"
 ) -> base.Column:
-    """What an integrator is declared to do, marked where a measurement contradicts it."""
+    """A column with what an integrator is declared to do, marked where a measurement disagrees."""
     words = {True: yes, False: no, None: "–"}
     return header, lambda row: words[getattr(row, name)] + f" {DISPUTED}" * getattr(row, disputed)

@@ -1,4 +1,4 @@
-"""Errors beside the work that they took, and the least work for an error."""
+"""Tables of errors and the work that they cost, and of the least work for an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sweep.analysis.efficiency.pareto import LeastWork, WorkEstimate
 
 NAMES = {"steps": "steps", "evaluations": "evaluations", "cpu_time": "CPU time"}
-MOST_EQUAL = 2  # integrators of a cell
+MOST_EQUAL = 2  # integrators that a cell names
 BEST, LEAST, FLOOR, AT_MOST, UNMEASURED = "*", "*", "~", "≤", "?"
 
 
@@ -35,13 +35,13 @@ def work_as_tables(estimates: Sequence[WorkEstimate], against: str = "evaluation
     ----------
     estimates : sequence of WorkEstimate
     against : {"steps", "evaluations", "cpu_time"}, optional
-        The work by which the best of each family are marked.
+        The measure of work by which the best of each family are marked.
 
     Returns
     -------
     list of Table
-        The second and further ones, one for each combination of scanned values, are about the
-        first error of the estimates.
+        First that of work and precision; then those of the least work, one for each combination of
+        scanned values, for the first error of the estimates.
     """
     first = [row for row in estimates if row.error == estimates[0].error]
     found = grouped(least_work(first, against), lambda one: tuple(one.parameters.items()))
@@ -51,12 +51,7 @@ def work_as_tables(estimates: Sequence[WorkEstimate], against: str = "evaluation
 
 
 def work_of_one_as_table(estimates: Sequence[WorkEstimate]) -> Table:
-    """Steps, evaluations, CPU time and errors of one integrator, without marks that compare it.
-
-    Parameters
-    ----------
-    estimates : sequence of WorkEstimate
-    """
+    """Steps, evaluations, CPU time and errors of one integrator, without marks for the best."""
     table = _work_precision_table([replace(row, best=()) for row in estimates], WORK[1], [])
     return replace(table, title=table.title.partition("\n")[0], notes=[], summary="")
 
@@ -64,7 +59,7 @@ def work_of_one_as_table(estimates: Sequence[WorkEstimate]) -> Table:
 def _work_precision_table(
     estimates: Sequence[WorkEstimate], against: str, notes: list[str]
 ) -> Table:
-    """A line for each integrator and step size, of the rows of its errors."""
+    """A table with a line for each integrator and step size, and a column for each error."""
     of_error = grouped(estimates, lambda row: row.error)
     errors, first = list(of_error), of_error[estimates[0].error]
     columns = [
@@ -94,11 +89,12 @@ def _work_precision_table(
     named = ", ".join(f"{name} [{unit}]" for name, unit in units.items())
     notes = [*notes, f"Units: {named}", *left_out_runs_note(first)]
     summary = " ".join(summarize_work(estimates, against))
-    return Table(headers, cells, _work_table_title(estimates, against), notes, units, summary)
+    title = _work_table_title(estimates, against)
+    return Table(headers, cells, title, notes, units, summary, kept=["CPU time"])
 
 
 def _cpu_time_cell(row: WorkEstimate) -> str:
-    """CPU time, marked where it cannot be compared."""
+    """A CPU time, marked if it cannot be compared with others."""
     marked = row.cpu_time > 0 and not row.cpu_time_measured
     return scientific_cell(row.cpu_time) + UNMEASURED * marked
 
@@ -114,7 +110,7 @@ def _is_below_reference_error(row: WorkEstimate) -> bool:
 
 
 def _work_table_title(estimates: Sequence[WorkEstimate], against: str) -> str:
-    """What the columns are: errors, when they are measured, and the work by which some are best."""
+    """A title that says which errors are shown, when they are measured, and what is best."""
     starts = max(row.starts for row in estimates)
     median = f", medians over {starts} starts" if starts > 1 else ""
     parts = []
@@ -152,7 +148,7 @@ def _why_no_least_work(estimates: Sequence[WorkEstimate], against: str) -> str:
 
 
 def _least_work_table(rows: Sequence[LeastWork], against: str) -> Table:
-    """A line for each error, of the least work of each family."""
+    """A table with a line for each error and the least work of each family."""
     first, families = rows[0], list(dict.fromkeys(row.family for row in rows))
     by_level: dict[float, dict[str, LeastWork]] = {}
     for row in rows:

@@ -23,7 +23,7 @@ u_i∥ and u_i⊥ along q_i and orthogonal to it. T + U − W is constant, with 
 - ``constant``: u_i = −T_i R_i e3 with constant T_i and M_i in the body;
 - ``none``: none of both. Then T + U is constant, and momenta as far as gravity is none.
 
-One of your own is a kernel in `controls` of a subclass, see `sweep guide plugins`. Where a thrust
+One of your own is a kernel in `controls` of a subclass, see `sweep guide force`. Where a thrust
 meets its bound the equations have a kink, at which methods lose their order.
 
 The controller of Lee, Sreenath and Kumar is to keep

@@ -105,9 +105,9 @@ def damaged_stores(folder):
             assert sweep.run(folder / f"{name}.toml", found[name], own).complete
         folded = {name: getattr(fold, name) for name in ("fold_group", "fold_all", "end_session")}
 
-        def of_references(store, group, *rest):
+        def of_references(store, group, *rest, **options):
             if group.startswith("_geosweep"):  # runs are measured against what is folded
-                folded["fold_group"](store, group, *rest)
+                folded["fold_group"](store, group, *rest, **options)
 
         fold.fold_group = of_references
         fold.fold_all = fold.end_session = lambda *_, **__: None
@@ -121,6 +121,17 @@ def damaged_stores(folder):
     lock += '"born": "1", "place": "", "since": "2026-01-01 00:00:00", "beat_seconds": 0.01}\n'
     found["unfolded"].with_name("unfolded.zarr.lock").write_text(f"{lock}{7:012d}\n")
     return found
+
+
+def sort_of(file):
+    """Which of the sorts of files of a store one is; the lease if there is none."""
+    if file is None:
+        return "lease"
+    if file.name == "zarr.json":
+        return "metadata"
+    names = {"folded": "ledger", "records": "record"}
+    inner = file.parts[1] if file.parts[0] == "_geosweep" else ""
+    return names.get(inner, "note" if file.suffix == ".json" else "array")
 
 
 def damage_once(kind, file, chance, stores, name, place, client):
@@ -178,12 +189,17 @@ def main():
                 place = folder / "work"
                 place.mkdir()
                 came = damage_once(kind, file, chance, stores, name, place, client)
-                counts[kind.__name__, came] += 1
+                counts[kind.__name__, sort_of(file), came] += 1
                 if came.startswith(("WRONG", "not", "badly", "said")):
                     print(f"{kind.__name__:10} {name:9} {file or 'lease'}: {came}", flush=True)
                 shutil.rmtree(place)
-    for (kind, came), count in sorted(counts.items()):
-        print(f"{kind:10} {came:32} {count:5,}")
+    for (kind, sort, came), count in sorted(counts.items()):
+        print(f"{kind:10} {sort:9} {came:32} {count:5,}")
+    outcomes = collections.Counter()
+    for (*_, came), count in counts.items():
+        outcomes[came] += count
+    for came, count in outcomes.most_common():
+        print(f"of {given.count:,}: {came:32} {count:5,}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from sweep.papers import FIGURES
 DOCS = Path(__file__).parents[2] / "deploy" / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 VERT, BARS, LIMIT = r"\left\Vert", r"\left\vert y\right\vert ", r"\ \text{limit}\ "
-TOCTREE = re.compile(r"^```\{toctree\}\n(?::.*\n)*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TOCTREE = re.compile(r"^```\{toctree\}\n(?::[^\n]*\n)*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,8 @@ def test_links_between_pages_lead_to_one(sources):
 
 
 def test_code_that_names_something_is_linked_once(pages):
-    assert pages.linked("as `rk4+projected`, `sweep\nguide drifts`, [`rk4`](x.md) and `h`") == (
-        "as [`rk4+projected`](#method-rk4), [`sweep\nguide drifts`](/guide/drifts.md), "
+    assert pages.linked("as `rk4+projected`, `sweep\nguide drift`, [`rk4`](x.md) and `h`") == (
+        "as [`rk4+projected`](#method-rk4), [`sweep\nguide drift`](/guide/drift.md), "
         "[`rk4`](x.md) and `h`"
     )
     assert pages.linked("# `rk4`\n\n```sh\n`rk4`\n```\n") == "# `rk4`\n\n```sh\n`rk4`\n```\n"

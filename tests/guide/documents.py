@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweep.guide import TOPICS
+from sweep.guide import KEYS, TOPICS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 GUIDE = ROOT / "sweep" / "guide"
-DOCUMENTS = (README, *(GUIDE / f"{topic}.md" for topic in TOPICS))
+PAGES = [topic for topic in TOPICS if topic != KEYS]  # which is made by the program
+DOCUMENTS = (README, *(GUIDE / f"{topic}.md" for topic in PAGES))
 FENCED = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -19,13 +19,15 @@ COMMANDS = [line for line in LINES if line.startswith("sweep ")]
 # What is run elsewhere: papers and shown studies by output_blocks, which compares what they print;
 # the page in a browser, clusters, buckets, recommendations and plugins by the tests of these.
 ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel")
-ELSEWHERE += ("sweep recommend", "bead", "mclachlan-approaches", "s3://")
-ELSEWHERE += ("--cluster ", "--scheduler-file ", *lines_of_shown_studies())
+ELSEWHERE += ("sweep recommend", " bead.", "s3://")
+ELSEWHERE += ("--cluster ", *lines_of_shown_studies())
 # What compiles many kernels or draws many pictures, and what is shown in other words too.
-LATER = ("recipes.", "run my_leapfrog.toml", "--site", "--format pdf", "plot order quickstart")
+LATER = ("recipes.", "structure.", "my_leapfrog.toml", "my_bead.toml", "--site", "--format pdf")
+LATER += ("plot order quickstart",)
 LATER += ("run all-orders", "--across", "--samples 100", "--members 128", " again.zarr")
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
 SETTINGS = ("export AWS_",)
+TO_FILE = re.compile(r" > ([\w.-]+)$")
 INSTALLS = ("python3 -m venv", ".venv/bin/pip install")  # the site too: tests/deploy/test_docs
 
 STUDY = """\
@@ -67,6 +69,8 @@ INSTEAD = {
     "--step-size 0.01 ": "--step-size 0.025 ",
     "round-off.zarr": "quickstart.zarr",
     "celledoni-top.zarr --across formulation": "scanned.zarr --across gravity",
+    "global_error@2 ": "global_error@1 ",
+    "my-study.zarr -e drift": "my-study.zarr -e order",
 }
 
 
@@ -124,7 +128,7 @@ def pages(later):
 @pytest.mark.parametrize("line", COMMANDS)
 def test_the_program_knows_what_is_shown(line):
     """The subcommand, its arguments and options, whatever they need to run."""
-    entry_point.answer(*shlex.split(line.partition(" > ")[0])[1:])
+    entry_point.answer(*shlex.split(TO_FILE.sub("", line))[1:])
 
 
 @pytest.mark.parametrize("page", pages(later=False))
@@ -144,7 +148,8 @@ def run_all(lines, folder, command, cluster):
         for written, here in INSTEAD.items():
             line = line.replace(written, here)
         line = re.sub(r"tcp://[\w.:]+", str(cluster.scheduler.address), line)
-        line, _, target = line.partition(" > ")
+        target = TO_FILE.search(line)
+        line = TO_FILE.sub("", line)
         arguments = shlex.split(line)[1:]
         prepare(line, folder, command)
         if arguments[0] == "run":  # tests of the command line read summaries
@@ -153,7 +158,7 @@ def run_all(lines, folder, command, cluster):
             done = command(folder, *arguments)
         assert done.stdout, line
         if target:
-            (folder / target).write_text(done.stdout)
+            (folder / target[1]).write_text(done.stdout)
         for made in re.findall(r" (?:-o|--site|export \S+) (\S+)", line):
             assert (folder / made).exists(), line
 
@@ -166,13 +171,15 @@ def prepare(line, folder, command):
     elif line == "sweep run my-study.toml":  # a smaller one, from the beginning
         study.write_text(small("my-study", "order"))
         shutil.rmtree(store)
+    elif line == "sweep status shared.zarr":
+        shutil.copytree(store, folder / "shared.zarr")
     elif "copied.zarr" in line:
         shutil.copytree(store, folder / "copied.zarr")
     elif "scanned.zarr" in line:
         (folder / "scanned").write_text(small("scanned") + "scan = { gravity = [1.0, 2.0] }\n")
         command(folder, "run", "scanned", "--no-summary")
-    elif line == "sweep run my_leapfrog.toml" and not (folder / "my_leapfrog.toml").exists():
-        command(folder, "new", "integrator", "my_leapfrog")
+    elif made := re.fullmatch(r"sweep run (my_(leapfrog|bead)).toml", line):
+        command(folder, "new", {"leapfrog": "integrator", "bead": "system"}[made[2]], made[1])
     elif "merge" in line:
         for name in ("laptop", "cluster"):
             shutil.copytree(store, folder / f"{name}.zarr")

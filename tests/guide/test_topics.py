@@ -2,23 +2,46 @@
 
 import re
 
-import generated_tables
 import pytest
-from documents import GUIDE, ROOT, fenced
+from documents import GUIDE, PAGES, ROOT, fenced
 
 import sweep
-from sweep.guide import PART_OF, TOPICS, text, topics
+from integrators.method import STEPS_OF
+from integrators.precision import ARITHMETIC
+from sweep.guide import KINDS, PART_OF, TOPICS, keys_of_tables, text, topics
+from sweep.study import model
+
+TOP = 'format = 1\nname = "shown"\n'
+PLACES = text("contributing")
+TERMS, MOST_WORDS = 20, 12_000
+MOST_OF_KIND = {"Tutorial": 1000, "Explanation": 600, "How to": 400}
 
 
 def test_every_topic_is_a_file_and_every_file_a_topic():
-    assert sorted(f"{topic}.md" for topic in TOPICS) == sorted(p.name for p in GUIDE.glob("*.md"))
+    assert sorted(f"{topic}.md" for topic in PAGES) == sorted(p.name for p in GUIDE.glob("*.md"))
 
 
-def test_topics_are_listed_with_a_line_each(command, tmp_path):
+def test_topics_are_listed_by_kind_with_a_line_each(command, tmp_path):
     printed = command(tmp_path, "guide").stdout.splitlines()
-    assert len(topics()) == len(TOPICS) >= 14
-    for line, (topic, title) in zip(printed, topics().items(), strict=False):
-        assert re.fullmatch(rf"{topic} +{re.escape(title)}", line) and len(title) <= 70
+    assert [line[:-1] for line in printed if re.fullmatch(r"\w.*:", line)] == list(KINDS)
+    lines = [line for line in printed if line.startswith("  ")]
+    for line, (topic, title) in zip(lines, topics().items(), strict=True):
+        assert re.fullmatch(rf"  {topic} +{re.escape(title)}", line) and len(line) <= 80
+
+
+def test_pages_are_short():
+    words = {topic: len(text(topic).split()) for topic in PAGES}
+    assert sum(words.values()) <= MOST_WORDS
+    for kind, names in KINDS.items():
+        most = MOST_OF_KIND.get(kind.partition(":")[0], MOST_WORDS)
+        assert {name: words[name] for name in names if words.get(name, 0) > most} == {}
+    assert len(re.findall(r"^- \*\*", text("glossary"), re.M)) <= TERMS
+
+
+def test_titles_of_how_tos_are_questions():
+    titles = topics()
+    for kind, names in KINDS.items():
+        assert not kind.startswith("How to") or all(titles[name].endswith("?") for name in names)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -28,54 +51,62 @@ def test_a_topic_is_printed_as_it_is(command, tmp_path, topic):
 
 
 def test_what_is_part_of_a_topic_leads_to_it(command, tmp_path):
-    assert command(tmp_path, "guide", "systems").stdout == text("integrators")
+    assert command(tmp_path, "guide", "systems").stdout == text("methods")
     assert not set(PART_OF) & set(TOPICS) and set(PART_OF.values()) <= set(TOPICS)
 
 
 def test_an_unknown_topic_is_named_with_the_nearest(command, tmp_path):
-    done = command(tmp_path, "guide", "order", code=2)
-    assert done.stderr == "Error: unknown topic 'order'. Did you mean 'orders'?\n"
+    done = command(tmp_path, "guide", "drif", code=2)
+    assert done.stderr == "Error: unknown topic 'drif'. Did you mean 'drift'?\n"
     assert not done.stdout
 
 
 def test_studies_that_are_shown_are_valid(tmp_path):
-    blocks = [block for block in fenced("toml") if block.document.stem != "plugins"]
-    assert len(blocks) >= 3
+    blocks = [block for block in fenced("toml") if "[[experiment]]" in block.text]
+    assert len(blocks) >= 7
     for block in blocks:
-        top = "" if block.text.startswith("format = 1") else generated_tables.TOP
+        top = "" if block.text.startswith("format = 1") else TOP
         (tmp_path / "shown.toml").write_text(top + block.text)
         assert sweep.load_study(tmp_path / "shown.toml").experiments
 
 
-# --- what is made from the program ----------------------------------------------------------------
+# --- what keys mean -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("topic", "make"),
-    [(topic, make) for topic, makers in generated_tables.TABLES.items() for make in makers],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_tables_are_what_the_program_knows(topic, make):
-    made = make()
-    assert generated_tables.shown(text(topic), made) == made
+def test_every_key_of_a_study_has_a_meaning_and_is_required_where_it_says_so():
+    tables = keys_of_tables()
+    known = {table.__name__ for table in model.Table.__subclasses__()} - {"Defaults"}
+    assert set(tables) == known
+    for name, (title, *keys) in tables.items():
+        fields = getattr(model, name).model_fields
+        further = {STEPS_OF, ARITHMETIC} if name == "Entry" else set()
+        assert title == "title" and set(keys) == fields.keys() | further, name
+        told = {key for key in keys if tables[name][key].startswith("required: ")}
+        assert told == {key for key, field in fields.items() if field.is_required()}, name
 
 
-def test_every_kind_of_table_of_starts_is_probed():
-    kinds = sweep.study.study_schema()["definitions"].items()
-    tables = [one for kind, one in kinds if kind.endswith("Start") and one.get("required")]
-    starts = {kind[0] for kind in generated_tables.GIVEN.values()}
-    assert len(tables) >= 5 and {one["required"][0] for one in tables} <= starts
+def test_what_may_stand_in_the_defaults_is_told(command, tmp_path):
+    printed = command(tmp_path, "guide", "keys").stdout
+    told = set(re.findall(r"`(\w+)`", printed[: printed.index("of an\n")]))
+    assert told == model.ExperimentTable.model_fields.keys() - model.Defaults.model_fields.keys()
 
 
-def test_a_key_that_the_reader_does_not_know_is_noticed(monkeypatch):
-    monkeypatch.setitem(generated_tables.KEYS["`samples`"], "first_of_all", "")
-    with pytest.raises(SystemExit, match="differ in the keys of `samples`: first_of_all"):
-        generated_tables.study_keys()
+def test_editors_show_what_keys_mean():
+    schema = sweep.study.study_schema()
+    top, tables = schema["properties"], keys_of_tables()
+    experiment = top["experiment"]["items"]["properties"]
+    assert top["name"]["description"] == tables["StudyTable"]["name"]
+    assert experiment["zip"]["description"] == tables["ExperimentTable"]["zip"]
+    assert (
+        top["defaults"]["properties"]["repeat"]["description"]
+        == experiment["repeat"]["description"]
+    )
+    spacing = schema["definitions"]["Range"]["properties"]["spacing"]
+    assert spacing["description"] == tables["Range"]["spacing"]
 
 
 def test_where_do_i_names_files_that_exist():
-    table = text("contributing").partition("\n## Tests\n")[0]
-    paths = re.findall(r"`((?:integrators|systems|sweep|tests|deploy)/[\w./-]*)`", table)
-    assert len(paths) >= 40 and len(re.findall(r"^\| [a-z]", table, re.MULTILINE)) >= 20
+    paths = re.findall(r"`((?:integrators|systems|sweep|tests|deploy)/[\w./-]*)`", PLACES)
+    assert len(paths) >= 25
     for path in paths:
         assert (ROOT / path).exists(), path

@@ -35,7 +35,7 @@ versions._version_cached = version
 
 
 def files(folder, role):
-    """Options of Dask and of `sweep run` for what `make_certificates` made."""
+    """Options of Dask for what `make_certificates` made."""
     return (
         "--tls-ca-file", folder / "ca.pem", "--tls-cert", folder / f"{role}.pem",
         "--tls-key", folder / f"{role}-key.pem",

@@ -1,14 +1,25 @@
-"""The plugin and the study of the guide."""
+"""Plugins of the guide and of the tests, with studies that use them."""
 
 import re
+from importlib import resources
+from pathlib import Path
 
 from sweep import guide
 
-TOPIC = guide.text("plugins")
-BEAD, FORCE, PENDULUM, MIDPOINT, SCRIPT, LEAPFROG, PLOTS, DAMPED = re.findall(
-    r"```python\n(.*?)```", TOPIC, re.DOTALL
-)
-STUDY, DAMPED_STUDY, ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", TOPIC, re.DOTALL)
+FILES = Path(__file__).parent / "plugins"
+TEMPLATE = resources.files("sweep.cli") / "templates" / "integrator.py.txt"
+
+
+def _shown(topic, language="python"):
+    return re.findall(rf"```{language}\n(.*?)```", guide.text(topic), re.DOTALL)
+
+
+BEAD, DAMPED = ((FILES / f"{name}.py").read_text() for name in ("bead", "damped"))
+STUDY, DAMPED_STUDY = ((FILES / f"{name}.toml").read_text() for name in ("bead", "damped"))
+LEAPFROG = TEMPLATE.read_text("utf-8").replace("@name@", "geodesic_leapfrog")
+FORCE, _ = _shown("force")
+(PLOTS,) = _shown("observable")
+(ENTRY_POINTS,) = _shown("observable", "toml")
 
 
 def write(directory, text=BEAD, study=STUDY):

@@ -290,7 +290,7 @@ def test_damage_to_an_array_while_results_are_folded_into_it(
         assert_same_runs(whole, store, experiment)
 
 
-NOTES = ("prediction.json", "in-flight.json")  # on which no result depends
+NOTES = ("progress.json",)  # on which no result depends
 
 
 @pytest.mark.parametrize("is_new", [False, True])

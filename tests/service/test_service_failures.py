@@ -65,14 +65,14 @@ def test_the_summary_says_how_many_and_why(ended):
     assert "pendulum: 4 of 16 runs blew up\n" in printed
     left = f"bodies: {count['left_domain']} of 22 runs left the domain of the method"
     assert left in printed
-    assert "Which runs: sweep failures " in printed
+    assert "Which runs: sweep status --failures " in printed
     assert "Complete: 38 runs" in printed
 
 
 def test_status_says_which(ended, command):
     place, _ = ended
     found = json.loads(
-        command(place, "status", "failures.zarr", "--failed", "--json").stdout,
+        command(place, "status", "failures.zarr", "--failures", "--json").stdout,
         parse_constant=lambda name: pytest.fail(f"{name} is no JSON"),
     )
     tables = datasets(place)

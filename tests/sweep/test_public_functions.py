@@ -15,7 +15,7 @@ TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "guide"}
 
 def test_the_guide_names_a_function_for_each_command(tmp_path, command):
     text = command(tmp_path, "guide", "python").stdout
-    listed = command(tmp_path, "--help").stdout.partition("\nCommands:\n")[2]
+    listed = command(tmp_path, "--help").stdout.partition("\nBegin:\n")[2]
     rows = re.findall(r"^\| `sweep (\w+)`(.*?) \| (.*) \|$", text, re.M)
     commands = {name for first, more, _ in rows for name in (first, *re.findall(r"`(\w+)`", more))}
     assert commands == {*re.findall(r"^  (\w+)", listed, re.M)} - TERMINAL
@@ -52,6 +52,9 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
         (lambda place: sweep.check(place / "none.toml"), StudyError, "there is no such file"),
         (lambda place: sweep.status(place / "none.zarr"), InputError, "none.zarr"),
         (lambda place: sweep.extend(place / "none.zarr"), InputError, "nothing to extend"),
+        (lambda place: sweep.extend(place, integrators=None), InputError, "integrators = None; ex"),
+        (lambda place: sweep.run(None), InputError, "study = None; expected a file, the name"),
+        (lambda place: sweep.plan(3), InputError, "study = 3; expected a file, the name"),
         (lambda place: sweep.extend(place, samples=3), InputError, "a longer duration"),
         (lambda place: sweep.submit("quickstart", place / "q.zarr"), InputError, "expected the"),
         (
@@ -66,8 +69,11 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
         ),
         (lambda place: sweep.reproduce("leee", place), InputError, "Did you mean 'lee'?"),
     ],
-    ids=["check", "status", "extend", "samples", "submit", "max_time", "reproduce"],
-)
+    ids=[
+        "check", "status", "extend", "integrators", "run", "plan", "samples", "submit", "max_time",
+        "reproduce",
+    ],
+)  # fmt: skip
 def test_bad_input_is_refused(tmp_path, call, error, text):
     with pytest.raises(error, match=re.escape(text)):
         call(tmp_path)

@@ -1,1 +1,1 @@
-"""How errors fall with the step size or the tolerance."""
+"""Convergence: orders by step size, and errors by tolerance."""

@@ -1,8 +1,8 @@
-"""Orders of the same methods side by side: across experiments, parameters or formulations."""
+"""Comparison of orders of the same methods across experiments, parameters or formulations."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import xarray as xr
@@ -14,7 +14,7 @@ from sweep.analysis.rows import Rows
 from sweep.analysis.runs.selection import adaptive_runs, integrator_descriptions
 
 EXPERIMENT = "experiment"
-SETTINGS = ("system", "duration", "reference")  # of an experiment, beside its parameters
+SETTINGS = ("system", "duration", "reference")  # attributes of an experiment
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class OrderAcross:
     Attributes
     ----------
     method : str
-        Name that rows of the same method share: its label, or the name of the integrator where an
-        option is varied and no other option distinguishes integrators of that name.
+        Name that rows of the same method share: the label; or, if an option is varied and no other
+        option distinguishes integrators of that name, the name of the integrator.
     experiment : str
     across : str
         The varied setting: ``experiment``, ``system``, a scanned or fixed parameter, or an option
@@ -34,7 +34,7 @@ class OrderAcross:
         Its value in this row.
     estimate : OrderEstimate
     others : tuple of str
-        Names of other settings and parameters in which the compared experiments differ.
+        Names of the other settings in which the compared experiments differ.
     """
 
     method: str
@@ -46,24 +46,24 @@ class OrderAcross:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Values of the scanned axes, without the varied one."""
+        """Values of the scanned axes, except the varied one."""
         return {k: v for k, v in self.estimate.parameters.items() if k != self.across}
 
 
 def orders_across(
     experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
 ) -> Rows:
-    """Measure orders in several experiments, and compare them by a setting in which they differ.
+    """Measure orders in several experiments, and compare them across a setting that differs.
 
     Parameters
     ----------
     experiments : dict of str to xarray.Dataset
-        Run tables by name. Those without this error, or without `across`, are left out.
+        Run tables by name. Experiments without this error or setting are left out.
     across : str
-        ``experiment``, ``system``; a parameter of the system, scanned or not, such as ``count``;
-        or an option of integrators, such as ``formulation``.
+        The setting: ``experiment``, ``system``; a parameter of the system, scanned or not, such as
+        ``count``; or an option of integrators, such as ``formulation``.
     error, at : str, optional
-        As of `order_table`.
+        See `order_table`.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def orders_across(
     Raises
     ------
     InputError
-        If `across` has fewer than two values, with the settings that have more.
+        If the setting has fewer than two values; the message lists settings that have more.
 
     Examples
     --------
@@ -91,25 +91,24 @@ def orders_across(
     ]
     _check_values_differ([settings for *_, settings in found], across)
     found = [(name, row, settings) for name, row, settings in found if across in settings]
-    shared = [
-        _shared_settings(name, measured[name]) for name in dict.fromkeys(name for name, *_ in found)
-    ]
+    compared = dict.fromkeys(name for name, *_ in found)
+    shared = [_shared_settings(name, measured[name]) for name in compared]
     others = tuple(key for key in _keys_that_differ(shared) if key not in (EXPERIMENT, across))
-    # A label may say the varied option. Where no other option tells methods of one name apart, they
-    # go by that name, and else by the first of their labels.
-    rows, labels = [], dict[str, dict[str, str]]()
-    for name, row, settings in found:
+    # A label may contain the varied option. If no other option distinguishes methods of one name,
+    # they are called by that name, and otherwise by the first of their labels.
+    methods, labels = [], dict[str, dict[str, str]]()
+    for name, row, _ in found:
         method = integrator_descriptions(measured[name]).get(row.integrator, {})
-        known, options = method.get("name", row.integrator), dict(method.get("options", {}))
-        varied, rest = across in options, _as_json(options | {across: None})
+        known, options = method.get("name", row.integrator), method.get("options", {})
+        rest = _as_json(options | {across: None})
         labels.setdefault(known, {}).setdefault(rest, row.integrator)
-        across_row = OrderAcross(known, name, across, settings[across], row, others)
-        rows.append((across_row, varied, rest))
+        methods.append((known, across in options, labels[known], rest))
     return Rows(
-        row
-        if varied and len(labels[row.method]) == 1
-        else replace(row, method=labels[row.method][rest])
-        for row, varied, rest in rows
+        OrderAcross(
+            known if varied and len(own) == 1 else own[rest],
+            *(name, across, settings[across], row, others),
+        )
+        for (name, row, settings), (known, varied, own, rest) in zip(found, methods, strict=True)
     )
 
 
@@ -121,13 +120,13 @@ def _shared_settings(name: str, dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def _settings(name: str, dataset: xr.Dataset, row: OrderEstimate) -> dict[str, Any]:
-    """All settings of an integrator: its experiment's, its options, and scanned values."""
+    """All settings of a row: those of its experiment, options of its integrator, scanned values."""
     options = integrator_descriptions(dataset).get(row.integrator, {}).get("options", {})
     return _shared_settings(name, dataset) | options | row.parameters
 
 
 def _check_values_differ(settings: Sequence[dict[str, Any]], across: str) -> None:
-    """Raise InputError, with the settings that differ, unless `across` has two values."""
+    """Raise `InputError` unless the setting `across` has two values or more."""
     differ = _keys_that_differ(settings)
     if across not in differ:
         known = any(across in one for one in settings)
@@ -139,7 +138,7 @@ def _check_values_differ(settings: Sequence[dict[str, Any]], across: str) -> Non
 
 
 def _keys_that_differ(settings: Iterable[dict[str, Any]]) -> list[str]:
-    """Keys of which there are several values."""
+    """Keys that do not have the same value in all settings."""
     values: dict[str, set[str]] = {}
     for one in settings:
         for key, value in one.items():

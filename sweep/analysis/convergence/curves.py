@@ -1,4 +1,4 @@
-"""Error curves: errors by step size and start, against a reference or the next step size."""
+"""Error curves: errors by step size and start, against a reference or between step sizes."""
 
 import math
 from dataclasses import dataclass
@@ -14,51 +14,52 @@ from sweep.analysis.convergence.slopes import FEWEST, MARGIN, USED, fit_converge
 from sweep.analysis.convergence.step_sizes import PossibleStepSizes, possible_step_sizes
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers, map_blocks, slices_of_whole_runs
-from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.states import initial_state_norms, present_state_rows, state_norms
 
-TRIED = (1.0, 2.0, 4.0, 8.0)  # first guesses of an order
+TRIED = (1.0, 2.0, 4.0, 8.0)  # initial guesses of an order
 REFERENCE, ROUNDING = "the reference", "round-off"  # what limits the accuracy of errors
 SELF = "self"  # the error that is the difference between step sizes
-ROUND_OFF = 2.0**-50  # least error of a reference in doubles, relative to the initial state
+ROUND_OFF = 2.0**-50  # least error of a double-precision reference, relative to the initial state
 
 # `reference_error` is the distance to the same reference at ten times the tolerance. With error
-# control of order 8 that distance is 10^(7/8) - 1 = 6.5 times the reference's own error. In
-# double-double it is that to twice the step size, which is the error itself where rounding decides.
+# control of order 8, it is 10^(7/8) - 1 = 6.5 times the error of the reference. For a reference in
+# double-double, it is the distance to the reference at twice the step size, which is at least the
+# error of the reference.
 REFERENCE_SHARES = {DOUBLE: 1 / 5, DOUBLE_DOUBLE: 1.0}
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Errors at one time, by step size and start, of the step sizes that have any.
+    """Errors at one time, by step size and start. Step sizes without errors are left out.
 
     Attributes
     ----------
     sizes : ndarray, shape ``(n,)``
         Step sizes, or tolerances.
     errors, floors : ndarray, shape ``(n, starts)``
-        NaN where there is no run; an error counts when it is at least its floor, `MARGIN` times
-        what it may be wrong by.
+        Errors, NaN where there is no run; and their floors, `MARGIN` times the uncertainty of the
+        error. Errors below their floor are not used.
     steps : ndarray, shape ``(n,)``
         Number of steps until `time`.
     time, last_time : float
-        The time of the errors, and the last one of the runs.
+        The time of the errors, and the last sample time of the runs.
     complete : int
-        Runs that count, whether they have an error or not.
+        Number of complete runs, with or without an error.
     left_out : int
-        Runs that failed, are not finished, have left the study or are without an error.
+        Number of runs that failed, are not finished, left the study, or have no error.
     absent : int
-        Step sizes of which no run has an error.
+        Number of step sizes for which no run has an error.
     possible : PossibleStepSizes
         The step sizes that could be added.
     stopped : int
-        Runs that count, and fail after `last_time`.
+        Number of used runs that fail after `last_time`.
     limit : str
         What limits the accuracy of the errors, ``the reference`` or ``round-off``.
     round_off : float
-        That of the runs, or of their reference where that is coarser, in units of that of doubles.
+        Round-off of the runs, or of their reference if that is coarser, relative to that of
+        doubles.
     reference_failed : bool
-        Whether complete runs have no error, as `reference_failed_at_start` says.
+        Whether complete runs have no error because of `reference_failed_at_start`.
     """
 
     sizes: Floats
@@ -85,14 +86,14 @@ class Curve:
 def _curve_of_measured(
     sizes: Floats, errors: Floats, floors: Floats, steps: Floats, **others: Any
 ) -> Curve:
-    """A `Curve` of those step sizes that have an error."""
+    """A `Curve` of the step sizes that have an error."""
     there = np.isfinite(errors).any(axis=1)
     sizes, errors, floors, steps = (of[there] for of in (sizes, errors, floors, steps))
     return Curve(sizes, errors, floors, steps, absent=int((~there).sum()), **others)
 
 
 def run_table_with_error(dataset: xr.Dataset | xr.DataTree, error: str, at: str) -> xr.Dataset:
-    """The run table, or InputError unless it has `error` and `at` is ``end`` or ``sup``."""
+    """The run table; `InputError` unless it has `error`, and `at` is ``end`` or ``sup``."""
     if at not in ("end", "sup"):
         raise InputError(f"at is {at!r}, and must be 'end' or 'sup'.", key="at")
     dataset = selection.run_table_without_repeats(dataset)
@@ -114,7 +115,7 @@ def run_table_with_error(dataset: xr.Dataset | xr.DataTree, error: str, at: str)
 
 
 def default_error_for_orders(dataset: xr.Dataset) -> str:
-    """``global_error``, or ``self`` without a reference and with states at enough step sizes."""
+    """``self`` if there is no reference, and states at enough step sizes; else ``global_error``."""
     if "global_error" in dataset or "state" not in dataset:
         return "global_error"
     sizes = dataset["step_size"].values
@@ -122,29 +123,63 @@ def default_error_for_orders(dataset: xr.Dataset) -> str:
 
 
 def run_table_has_error(dataset: xr.Dataset, error: str | None = None) -> bool:
-    """Whether a run table has an error, by default any that orders can be measured by."""
+    """Whether a run table has an error; by default, any error that orders can be measured with."""
     error = default_error_for_orders(dataset) if error is None else error
     needed = "state" if error == SELF else error
     return needed in dataset and "run" in dataset[needed].dims
+
+
+def curve_of_error(dataset: xr.Dataset, error: str, at: str) -> Curve:
+    """The error curve of one integrator by step size.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Runs of one integrator on one system.
+    error : str
+        A variable over ``(run, time)``, or `SELF` for differences between step sizes.
+    at : {"end", "sup"}
+        See `error_curve`.
+
+    Returns
+    -------
+    Curve
+    """
+    if error == SELF:
+        return self_convergence_curve(dataset, at)
+    return error_curve(dataset, error, at)
 
 
 # --- against a reference, or of an invariant -------------------------------------------------
 
 
 def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size") -> Curve:
-    """Errors of one integrator by step size (or tolerance) and start, at the last time that counts.
+    """Errors of one integrator by step size (or tolerance) and start, at the last resolved time.
 
-    Where most runs fail, until the first of them does; see `runs.judged`.
+    If most runs fail, only times before the first failure are used; see `judged_runs`.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Runs of one integrator on one system.
+    error : str
+        A variable over ``(run, time)``.
+    at : {"end", "sup"}
+        The error at that time, or its maximum until then.
+    axis : {"step_size", "tolerance"}, optional
 
     Returns
     -------
     Curve
     """
-    possible, judged = possible_step_sizes(dataset), judged_runs(dataset, 1)
+    possible, judged = possible_step_sizes(dataset), selection.judged_runs(dataset, 1)
     counts = np.isin(np.arange(dataset.sizes["run"]), judged.positions)
     sizes, size = selection.distinct_values_and_codes(dataset[axis].values)
     starts, start = selection.distinct_values_and_codes(dataset["initial_condition"].values)
-    least, round_off = least_known_errors(dataset, error), _round_off_of_errors(dataset, error)
+    least, round_off = (
+        round_off_of_errors(dataset, error),
+        _relative_round_off_of_errors(dataset, error),
+    )
     first = min(1, judged.samples - 1)  # at the start all errors are 0
     dataset = dataset.isel(time=slice(first, judged.samples))
     of_sizes = (np.arange(len(sizes))[:, None] == size) & counts
@@ -152,7 +187,8 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
     errors, floors = np.full((2, len(sizes), len(starts)), np.nan)
     errors[size[counts], start[counts]], floors[size[counts], start[counts]] = ends[:, counts]
     times, referred = dataset["time"].values, selection.is_error_against_reference(dataset, error)
-    # Round-off limits runs that are coarser than the reference, unless that is off by more.
+    # Runs in coarser arithmetic than the reference are limited by round-off, unless the error of
+    # the reference is larger.
     coarser = round_off > PRECISION[selection.arithmetic_of_reference(dataset)]
     by_rounding = coarser & ~(ends[1] > MARGIN * least)
     unknown = referred and last == -1 and bool(counts.any())
@@ -176,28 +212,28 @@ def error_curve(dataset: xr.Dataset, error: str, at: str, axis: str = "step_size
 def _errors_while_resolved(
     dataset: xr.Dataset, error: str, at: str, of_sizes: Booleans, least: Floats
 ) -> tuple[Floats, int]:
-    """Errors of the runs of a cell at the last sample that counts, read block by block.
+    """Errors of the runs of a cell at the last resolved sample, read block by block.
 
     Parameters
     ----------
     of_sizes : ndarray of bool, shape ``(n, run)``
-        The runs of each step size that count.
+        Which runs of each step size are used.
     least : ndarray, shape ``(run,)``
-        Of `least_known_errors`.
+        Result of `round_off_of_errors`.
 
     Returns
     -------
     ends : ndarray, shape ``(2, run)``
-        Errors and their floors at that sample, or the largest until then.
+        Errors and floors at that sample, or their maxima until then.
     last : int
-        Its place; -1 where there is no error.
+        Index of that sample; -1 if there is no error.
     """
     names = [error]
     if "reference_error" in dataset and selection.is_error_against_reference(dataset, error):
         names.append("reference_error")
     series = [dataset[name].variable.transpose("run", "time") for name in names]
     share, samples = share_of_reference_error(dataset), dataset.sizes["time"]
-    while True:  # to the end, and then to the sample that is found there
+    while True:  # once for all samples, and again up to the last resolved one
         blocks = (
             ([of[rows, :samples] for of in series], (at, share, of_sizes[:, rows], least[rows]))
             for rows in slices_of_whole_runs(len(least), samples)
@@ -220,10 +256,10 @@ def _reduce_block_of_errors(
     errors: Floats,
     reference: Floats | None = None,
 ) -> tuple[Integers, Floats]:
-    """Of each step size and sample the errors, and those above their floor; errors and floors."""
+    """Reduce a block: counts of finite and of resolved errors, then the errors and floors."""
     own = np.broadcast_to(least[:, None], errors.shape)
     floors = MARGIN * (own if reference is None else np.maximum(share * reference, own))
-    # Where its reference failed, what an error is wrong by is not known.
+    # Where the reference failed, the uncertainty of an error is not known.
     errors = np.where(np.isfinite(floors), np.abs(errors), np.nan)
     masks = np.isfinite(errors), errors >= floors
     there = np.array([[mask[runs].sum(axis=0) for runs in of_sizes] for mask in masks])
@@ -233,11 +269,12 @@ def _reduce_block_of_errors(
 
 
 def _last_resolved_sample(finite: Integers, resolved: Integers) -> int:
-    """The last sample at which at most one of the step sizes that ever count does not.
+    """The last sample at which all step sizes, except at most one, are resolved.
 
-    At least three step sizes count there, if so many ever do. That is the end of the run, unless
-    the reference ends before or loses a chaotic motion. One may be missing, as the finest may rise
-    above round-off at single times.
+    Only step sizes that are resolved at some sample are considered; at least three of them must be
+    resolved, if there are as many. This is the end of the run, unless the reference ends earlier or
+    can no longer follow a chaotic motion. One may be missing because the errors of the finest step
+    size may exceed round-off at single samples only.
     """
     counting = ((finite > 0) & (2 * resolved >= finite)).sum(axis=0)
     if counting.max() == 0:
@@ -250,15 +287,23 @@ def _last_resolved_sample(finite: Integers, resolved: Integers) -> int:
 
 
 def self_convergence_curve(dataset: xr.Dataset, at: str) -> Curve:
-    """Differences of each step size from the next coarser one, as errors of an effective step size.
+    """Differences of each step size from the next coarser one, as errors of effective step sizes.
 
-    Where the error is C h^p, states at h and H differ by C (H^p − h^p), the error of the step size
-    (H^p − h^p)^(1/p). The p that this takes is the slope itself: both are found in turn.
+    If the error is C h^p, the states at h and H differ by C (H^p − h^p), which is the error at the
+    effective step size (H^p − h^p)^(1/p). Since p is the slope of the curve, p and the effective
+    step sizes are found by iteration.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Runs of one integrator on one system, with ``state``.
+    at : {"end", "sup"}
+        The difference at the last resolved time, or its maximum until then.
 
     Returns
     -------
     Curve
-        With one size less than there are step sizes.
+        It has one size less than there are step sizes.
     """
     counts, end = selection.complete_runs(dataset), float(dataset["time"].values[-1])
     sizes, size = selection.distinct_values_and_codes(dataset["step_size"].values)
@@ -269,7 +314,7 @@ def self_convergence_curve(dataset: xr.Dataset, at: str) -> Curve:
     states = dataset["state"].isel(time=slice(None) if at == "sup" else slice(-1, None)).variable
     states = states.transpose("run", "time", "row", "component")
     present = present_state_rows(dataset)
-    norms = [np.empty((2, 0))]  # of differences, and of the finer one's last state
+    norms = [np.empty((2, 0))]  # of the differences, and of the last state at the finer step size
     for block in slices_of_whole_runs(pairs.sum(), 2 * math.prod(states.shape[1:])):
         runs = run_at[:-1][pairs][block], run_at[1:][pairs][block]
         (fine, coarse), rows = (states[own].values for own in runs), present[runs[0]]
@@ -294,9 +339,9 @@ def self_convergence_curve(dataset: xr.Dataset, at: str) -> Curve:
 def _effective_step_sizes(sizes: Floats, errors: Floats, uncertainty: Floats) -> Floats:
     """Effective step sizes (H^p − h^p)^(1/p) of neighbouring step sizes h < H.
 
-    The wrong first guess of p puts neighbouring differences into a wrong order, where step sizes
-    have several ratios: of several the one with most step sizes that count is taken, and then the
-    one with the narrowest interval.
+    If step sizes have several ratios, a wrong initial guess of p puts neighbouring differences in
+    the wrong order. Of the results of several guesses, the one with the most step sizes in the fit
+    is returned; among equals, the one with the narrowest interval.
     """
     ratio, settled = sizes[:-1] / sizes[1:], []
     for order in TRIED:
@@ -311,19 +356,20 @@ def _effective_step_sizes(sizes: Floats, errors: Floats, uncertainty: Floats) ->
     return max(settled, key=lambda one: one[:2])[2]
 
 
-# --- what errors may be wrong by -------------------------------------------------------------
+# --- uncertainty of errors -------------------------------------------------------------------
 
 
 def share_of_reference_error(dataset: xr.Dataset) -> float:
-    """Upper bound of the error of the reference, as a part of ``reference_error``."""
+    """Upper bound of the error of the reference, as a share of ``reference_error``."""
     return REFERENCE_SHARES[selection.arithmetic_of_reference(dataset)]
 
 
-def least_known_errors(dataset: xr.Dataset, error: str) -> Floats:
-    """Least uncertainty of an error, that of round-off; shape ``(run,)``.
+def round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
+    """Least uncertainty of an error, which is that of round-off; shape ``(run,)``.
 
-    Round-off of the norm of the initial state, or of the size of the invariant, in the arithmetic
-    of the run; for errors against a reference in that of the reference, if it is coarser.
+    It is the round-off of the norm of the initial state, or of the size of the invariant, in the
+    arithmetic of the run; for errors against a reference, in that of the reference if it is
+    coarser.
     """
     size: Floats | float = 1.0
     if selection.is_error_against_reference(dataset, error):
@@ -331,11 +377,11 @@ def least_known_errors(dataset: xr.Dataset, error: str) -> Floats:
     elif (quantity := error.removesuffix("_error")) in dataset:
         first = dataset[quantity].isel(time=0).transpose("run").values
         size = np.maximum(np.abs(first), np.finfo(float).tiny)
-    return ROUND_OFF * _round_off_of_errors(dataset, error) / np.finfo(float).eps * size
+    return ROUND_OFF * _relative_round_off_of_errors(dataset, error) / np.finfo(float).eps * size
 
 
-def _round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
-    """Relative round-off of runs, or of their reference where that is coarser; ``(run,)``."""
+def _relative_round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
+    """Relative round-off of runs, or of their reference if that is coarser; shape ``(run,)``."""
     referred = selection.is_error_against_reference(dataset, error)
     least = PRECISION[selection.arithmetic_of_reference(dataset)] if referred else 0.0
     return np.maximum(selection.relative_round_off_of_runs(dataset), least)
@@ -344,12 +390,16 @@ def _round_off_of_errors(dataset: xr.Dataset, error: str) -> Floats:
 def reference_failed_at_start(dataset: xr.Dataset) -> bool:
     """Whether the reference of complete runs failed before the first sample after the start.
 
-    Then neither its own error nor, as a rule, any error against it is known.
+    In this case the error of the reference, and usually all errors against it, are unknown.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         Complete runs of one system.
+
+    Returns
+    -------
+    bool
     """
     later = dataset["time"].values > 0  # at the start every reference is exact
     if "reference_error" not in dataset or not later.any():

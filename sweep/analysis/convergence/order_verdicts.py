@@ -1,4 +1,4 @@
-"""Verdicts on declared orders of convergence, and the step sizes that would decide open ones."""
+"""Verdicts on declared orders of convergence, and step sizes that would decide undecided ones."""
 
 from dataclasses import dataclass
 
@@ -10,19 +10,20 @@ from sweep.analysis.convergence.slopes import FEWEST, FLOOR, MARGIN, USED, Order
 from sweep.analysis.runs.blocks import Floats
 from sweep.text import count_with_noun, join_with_and
 
-Declared = int | str | None  # an order, `EXACT`, or none that the store names
+Declared = int | str | None  # an order, `EXACT`, or None if the store has no declared order
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 EXACT = "exact"  # the declared order of a method whose steps are the flow itself
 
-HALF = 0.5  # an order is a whole number: what lies so near to one is none of the others
-# What N steps of order p leave of an error, about N^-p: where that is more, round-off means exact;
-# and an error that shows that the motion is not trivial. In double; in proportion to round-off.
+HALF = 0.5  # largest distance from an order, which is a whole number, for it to be confirmed
+# N steps of order p reduce an error by a factor of about N^-p. Where this is larger than LOST, an
+# error at round-off means that the method is exact. An error larger than MOVING shows that the
+# state moves. Both are for double precision, and in proportion to round-off.
 LOST, MOVING = 1e-10, 1e-6
-FALLING = 4.0  # times the finest steps' error is that of the coarsest: it is no round-off
-KNOWN = 0.2  # of an error, up to which its uncertainty leaves the slope meaningful
-FURTHER = 2  # step sizes that are added to those of an interval that is too wide
-FINER = 8.0  # times smaller than the finest are the smallest of them
-BEYOND = 2.0  # factor by which step sizes are tried beyond the largest and the smallest
+FALLING = 4.0  # ratio of coarsest to finest error above which the errors are not round-off
+KNOWN = 0.2  # largest relative uncertainty of errors for which a slope is meaningful
+FURTHER = 2  # number of step sizes that are suggested if the interval is too wide
+FINER = 8.0  # suggested step sizes are at most so many times smaller than the finest one
+BEYOND = 2.0  # factor by which suggested step sizes may exceed the largest and smallest one
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class OrderVerdict:
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
     cause : str
-        Why it is undecided, in a few words; else empty.
+        Why the verdict is undecided, in a few words; else empty.
     evidence : str
-        The numbers behind the verdict; empty where it is plainly confirmed.
+        The numbers behind the verdict; empty if it is confirmed without qualification.
     further_sizes : tuple of float
-        Step sizes that may decide it, all of which runs can have.
+        Possible step sizes that may decide the verdict.
     """
 
     verdict: str
@@ -47,12 +48,12 @@ class OrderVerdict:
     further_sizes: tuple[float, ...] = ()
 
     def reason(self, time_unit: float) -> str:
-        """Cause, evidence and what would decide, in words; empty where it is plainly confirmed.
+        """Cause, evidence and remedy in words; empty if confirmed without qualification.
 
         Parameters
         ----------
         time_unit : float
-            That of the study, in the system's.
+            Unit of time of the study, in units of the system.
         """
         text = f"{self.cause} ({self.evidence})" if self.cause and self.evidence else ""
         text = text or self.cause or self.evidence
@@ -71,7 +72,8 @@ def verdict_on_declared_order(
 ) -> OrderVerdict:
     """Judge the declared order of a method by the interval of its measured order.
 
-    It is confirmed where the whole interval lies within 1/2 of it, and refuted where none does.
+    The declared order is confirmed if the whole interval lies within 1/2 of it, and refuted if no
+    part of the interval does.
 
     Parameters
     ----------
@@ -82,7 +84,11 @@ def verdict_on_declared_order(
     error : str
         Name of the error.
     moving : bool
-        Whether the errors of some integrator are large enough to show that the state moves.
+        Whether the errors of any integrator are large enough to show that the state moves.
+
+    Returns
+    -------
+    OrderVerdict
     """
     if curve.reference_failed:
         half = curve.possible.interval * (curve.last_time / curve.possible.interval // 2)
@@ -110,19 +116,19 @@ def verdict_on_declared_order(
         sizes = _further_step_sizes(fit, declared, curve, FURTHER)
         return OrderVerdict(UNDECIDED, "the interval of the order is too wide", evidence, sizes)
     finer = _slopes_near_floor(fit, curve)
-    if np.any(np.abs(finer - declared) <= HALF):  # the range of the fit is not asymptotic yet
+    if np.any(np.abs(finer - declared) <= HALF):  # the fit is not yet in the asymptotic range
         evidence = f"{found}, but slopes {_slopes_in_words(finer)} near the floor"
         return OrderVerdict(UNDECIDED, "the order still changes near the floor", evidence)
     return OrderVerdict(REFUTED, "", f"the error falls as h^({found}), not h^{declared} ({local})")
 
 
 def _slopes_in_words(slopes: Floats) -> str:
-    """Slopes, given from the finest on, from the coarsest on."""
+    """Slopes as text, from the coarsest to the finest; they are given from the finest on."""
     return ", ".join(f"{slope:.2f}" for slope in slopes[::-1])
 
 
 def _slopes_near_floor(fit: OrderFit, curve: Curve) -> Floats:
-    """Slopes between step sizes at the floor whose errors are known to `KNOWN`, finest first."""
+    """Slopes between step sizes at the floor with an uncertainty below `KNOWN`, finest first."""
     finest = fit.use.index(USED)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.nanmedian(curve.error_uncertainty / curve.errors, axis=1)
@@ -131,15 +137,15 @@ def _slopes_near_floor(fit: OrderFit, curve: Curve) -> Floats:
 
 
 def shows_motion(curve: Curve) -> bool:
-    """Whether an error is so large that the state moves."""
+    """Whether errors are large enough to show that the state moves."""
     return bool(np.nanmax(curve.errors, initial=0.0) > MOVING * curve.round_off)
 
 
 def _verdict_without_slope(
     fit: OrderFit, declared: Declared, curve: Curve, error: str, moving: bool
 ) -> OrderVerdict:
-    """The verdict where too few step sizes count: exact, or undecided."""
-    order = 0 if isinstance(declared, str) else declared  # N steps leave all of a round-off
+    """The verdict if too few step sizes are usable: exact to round-off, or undecided."""
+    order = 0 if isinstance(declared, str) else declared  # an exact method: 0
     exact = None if order is None else _steps_exact_to_round_off(fit, order, curve)
     if exact is not None and not moving:
         return OrderVerdict(
@@ -163,9 +169,9 @@ def _verdict_without_slope(
     missing = FEWEST - counted
     sizes = _further_step_sizes(fit, order, curve, missing)
     if error != SELF and len(sizes) < missing and slopes.LEVEL not in fit.causes:
-        sizes = ()  # which would be too few as well
+        sizes = ()  # these would be too few as well
     causes = {
-        f"within {MARGIN:.0f} times what {curve.limit} can be wrong by": slopes.UNRESOLVED,
+        f"within {MARGIN:.0f} times the uncertainty from {curve.limit}": slopes.UNRESOLVED,
         f"within {MARGIN:.0f} times where the error stops falling": slopes.LEVEL,
         "with an error in few of their runs": slopes.MISSING,
     }
@@ -178,9 +184,9 @@ def _verdict_without_slope(
 
 
 def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int | None:
-    """The fewest steps of a run with an error at round-off, if no order can be measured; else None.
+    """Smallest number of steps of runs whose errors are all at round-off; None if they are not.
 
-    An error that falls with the step size is not round-off, even where the reference hides it.
+    An error that falls with the step size is not round-off, even if the reference is less accurate.
     """
     if set(fit.use) != {FLOOR} or not (curve.errors[-1] < curve.floors[-1]).all():
         return None
@@ -193,17 +199,17 @@ def _steps_exact_to_round_off(fit: OrderFit, declared: int, curve: Curve) -> int
 def _further_step_sizes(
     fit: OrderFit, declared: int | None, curve: Curve, count: int
 ) -> tuple[float, ...]:
-    """Up to `count` step sizes whose errors should count, in the widest gaps between those known.
+    """Suggest up to `count` step sizes, in the widest gaps, whose errors should be usable.
 
-    They lie above those at the floor and below those that are too coarse. Where there are none at
-    the floor, errors are taken to fall as before, down to `MARGIN` times their uncertainty; where
-    there are none that count, they are taken to rise from the largest as the declared order says.
+    They lie above step sizes at the floor and below those that are too coarse. If no step size is
+    at the floor, errors are extrapolated down to `MARGIN` times their uncertainty. If no step size
+    is usable, errors are extrapolated upwards from the largest one with the declared order.
     """
     sizes, use = curve.sizes, np.array(fit.use, dtype=object)
     own = np.nanmedian(curve.error_uncertainty, axis=1)
     errors = np.maximum(fit.typical, np.finfo(float).tiny)
     order = fit.order if fit.order > HALF else declared or 1
-    reach = sizes * (MARGIN * own / errors) ** (1 / order)  # where an error would just count
+    reach = sizes * (MARGIN * own / errors) ** (1 / order)  # where an error would just be usable
     missing = FEWEST - fit.use.count(USED)
     at_floor = use == FLOOR
     if at_floor.all():
@@ -211,7 +217,8 @@ def _further_step_sizes(
         larger = curve.possible.several_between(largest, largest * BEYOND ** (missing + 1), missing)
         if slopes.LEVEL not in fit.causes:
             return larger
-        # The error has stopped falling, at a floor, or does not fall yet: either side may tell.
+        # The error no longer falls, or does not fall yet, so that step sizes on either side may
+        # help.
         low = max(reach[0], sizes[0] / FINER)
         return curve.possible.several_between(low, sizes[0], count) + larger[:1]
     low = sizes[at_floor].max() if at_floor.any() else max(reach[0], sizes[0] / FINER)

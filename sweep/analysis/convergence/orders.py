@@ -1,4 +1,4 @@
-"""Measured orders of convergence beside the declared ones, and errors by tolerance.
+"""Measured and declared orders of convergence, and errors by tolerance.
 
 >>> order_table(tree["pendulum"])
 [OrderEstimate(integrator='variational', order=2.0, …, verdict='confirmed'), …]
@@ -15,7 +15,7 @@ from integrators.errors import InputError
 from integrators.status import COMPLETE
 from sweep.analysis.convergence import curves, order_verdicts, slopes
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.blocks import Booleans, Floats, load_if_small
+from sweep.analysis.runs.blocks import Booleans, load_if_small, median_or_nan
 from sweep.analysis.runs.states import INITIAL
 
 
@@ -27,7 +27,7 @@ class OrderPoint:
     ----------
     step_size : float
     error, low, high : float
-        Error of a typical start, see `slopes.OrderFit`, and the range over the starts.
+        Error of a typical start (see `slopes.OrderFit`), and the range over the starts.
     use : str
         ``used``, ``floor`` or ``pre-asymptotic``.
     starts : int
@@ -53,35 +53,36 @@ class OrderEstimate:
     parameters : dict
         Values of the scanned axes.
     order, low, high : float
-        Measured order and its 95 % interval; NaN where it cannot be measured.
+        Measured order and its 95 % interval; NaN if it cannot be measured.
     declared : int, "exact" or None
+        Declared order; None if the store has none.
     verdict : str
         ``confirmed``, ``refuted`` or ``undecided``.
     cause : str
         Why the verdict is ``undecided``, in a few words; else empty.
     reason : str
-        Where it is not plainly ``confirmed``: cause, evidence, and what would decide.
+        Cause, evidence and remedy; empty if the order is confirmed without qualification.
     further_sizes : tuple of float
-        Step sizes that may decide it, all of which runs can have.
+        Possible step sizes that may decide the verdict.
     error, at : str
-        The error measured, ``self`` where it is of differences between step sizes, and whether at
-        the ``end`` or its ``sup`` over time until then.
+        The error, or ``self`` for differences between step sizes; and whether it is taken at the
+        ``end``, or as its ``sup`` over time.
     time : float
-        The time of that end: the last one at which the reference resolves the errors.
+        The last time at which the reference resolves the errors; ``end`` and ``sup`` refer to it.
     used, floor_count, pre_asymptotic : int
-        Step sizes in the fit, and those left out on either side.
+        Numbers of step sizes in the fit, at the floor, and not yet in the asymptotic range.
     step_low, step_high : float
         Range of the step sizes in the fit.
     floor_until, pre_asymptotic_from : float
-        The largest step size left out at the floor (of round-off, of the reference or of a
-        solver), and the smallest left out as not yet asymptotic; NaN where there is none.
+        The largest step size at the floor (of round-off, of the reference or of a solver), and the
+        smallest one that is not yet in the asymptotic range; NaN if there is none.
     absent : int
-        Step sizes of which no run has an error, as none is complete or the reference failed.
+        Number of step sizes without any error, because no run is complete or the reference failed.
     starts, left_out : int
-        Initial conditions, and runs that failed, are not finished, have left the study or are
-        without an error.
+        Number of initial conditions; and number of runs that failed, are not finished, left the
+        study, or have no error.
     time_units : str
-        Those of step sizes and times.
+        Units of step sizes and times.
     points : tuple of OrderPoint
         The curve, by ascending step size.
     """
@@ -125,15 +126,16 @@ class ToleranceEstimate:
         Values of the scanned axes.
     tolerance : float
     value, low, high : float
-        Geometric mean of the error over the starts, and its range; NaN where there is none.
+        Geometric mean of the error over the starts, and its range; NaN if there is no error.
     steps, rejected_steps : float
-        Medians over the starts of which the run is complete, NaN without one.
+        Medians over the complete runs; NaN if there is none.
     error, at : str
-        The error measured, and whether at the ``end`` or its ``sup`` over time until then.
+        The error; and whether it is taken at the ``end``, or as its ``sup`` over time.
     time : float
-        The time of that end: the last one at which the reference resolves the errors.
+        The last time at which the reference resolves the errors; ``end`` and ``sup`` refer to it.
     starts, left_out : int
-        Initial conditions, and runs that failed, are not finished or have left the study.
+        Number of initial conditions; and number of runs that failed, are not finished, or left the
+        study.
     time_units : str
     """
 
@@ -158,27 +160,28 @@ def order_table(
 ) -> list[OrderEstimate]:
     """Measure the order of every fixed-step integrator in a run table.
 
-    For each integrator and each combination of scanned values, log error over log step size is
-    fitted, over all initial conditions together; see
-    `slopes.fit_convergence_order` for which step sizes count
-    and what the interval is. Only times count at which the reference's own error is under 1 % of
-    the error, and what is left of it is part of the interval.
+    For each integrator and each combination of scanned values, the order is the slope of log error
+    over log step size, fitted to all initial conditions together. `slopes.fit_convergence_order`
+    describes which step sizes are used, and what the interval is. Only times at which the error of
+    the reference is less than 1 % of the error are used; the remaining error of the reference
+    widens the interval.
 
-    The declared order is ``confirmed`` where the whole interval is within 1/2 of it, or the
-    integrator is exact to round-off in so few steps that an error of its order would show;
-    ``refuted`` where the whole interval is farther from it, or one declared exact has an order;
-    else ``undecided``, and the reason names step sizes to add.
+    The declared order is ``confirmed`` if the whole interval is within 1/2 of it, or if the
+    integrator is exact to round-off in so few steps that an error of the declared order would be
+    visible. It is ``refuted`` if the whole interval is farther from it, or if an integrator that is
+    declared exact has an order. Otherwise it is ``undecided``, and the reason names step sizes to
+    add.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error : str, optional
-        A variable over ``(run, time)``, or ``"self"``: the difference of each step size's state
-        from the next one's, which needs no reference but ``record = ["state"]``. By default
-        ``global_error``, and ``self`` where there is no reference.
+        A variable over ``(run, time)``, or ``"self"``: the differences between the states at
+        successive step sizes, which need ``record = ["state"]`` but no reference. By default
+        ``global_error``, and ``self`` if there is no reference.
     at : {"end", "sup"}, optional
-        The error at the last time that counts, or its largest value until then.
+        The error at the last time that is used, or its maximum until then.
 
     Returns
     -------
@@ -187,31 +190,25 @@ def order_table(
     Raises
     ------
     InputError
-        When there is no such error, no run with a fixed step size, or `at` is neither.
+        If there is no such error or no run with a fixed step size, or if `at` is invalid.
 
     Notes
     -----
-    Ensembles of initial conditions narrow the interval, as long as what limits it are the starts:
-    the error of the reference and the next terms are the same for all of them.
+    More initial conditions narrow the interval only as far as its width comes from differences
+    between them. The error of the reference and higher-order terms affect all of them alike.
     """
     dataset = selection.run_table(dataset)
     error = curves.default_error_for_orders(dataset) if error is None else error
     dataset = curves.run_table_with_error(dataset, error, at)
     fixed = ~selection.adaptive_runs(dataset)
     if not fixed.any():
-        raise InputError("no run has a fixed step size, and only those have an order in it.")
+        raise InputError("no run has a fixed step size, so that no order can be measured.")
     names = ["state" if error == curves.SELF else error, error.removesuffix("_error")]
     found = [
-        (
-            label,
-            parameters,
-            curves.self_convergence_curve(cell, at)
-            if error == curves.SELF
-            else curves.error_curve(cell, error, at),
-        )
+        (label, parameters, curves.curve_of_error(cell, error, at))
         for label, parameters, cell in _cells_of_integrators(dataset, fixed, names)
     ]
-    # Where no error of any integrator shows a motion, to be exact means nothing.
+    # If no error of any integrator shows that the state moves, exactness means nothing.
     moving = any(order_verdicts.shows_motion(curve) for *_, curve in found)
     described, rows = selection.integrator_descriptions(dataset), list[OrderEstimate]()
     for label, parameters, curve in found:
@@ -222,8 +219,7 @@ def order_table(
         judged = order_verdicts.verdict_on_declared_order(
             fit, method.get("order"), curve, error, moving
         )
-        reason = judged.reason(curve.possible.time_unit)
-        reasons = [reason] if reason else []
+        reasons = [judged.reason(curve.possible.time_unit)]
         if curve.stopped:
             reasons.append(
                 f"its errors are compared until t = {curve.last_time:g}, after which "
@@ -243,7 +239,7 @@ def order_table(
                 declared=method.get("order"),
                 verdict=judged.verdict,
                 cause=judged.cause,
-                reason="; ".join(reasons),
+                reason="; ".join(filter(None, reasons)),
                 further_sizes=judged.further_sizes,
                 error=error,
                 at=at,
@@ -275,12 +271,10 @@ def _points_of_curve(curve: curves.Curve, fit: slopes.OrderFit) -> Iterator[Orde
 def _cells_of_integrators(
     dataset: xr.Dataset, runs: Booleans, names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any], xr.Dataset]]:
-    """Label, scanned values and runs of each integrator, one after another in memory."""
+    """Yield label, scanned values and runs of each integrator, loading one at a time."""
     names = [*names, "reference_error", INITIAL, "sample_count", "status"]
-    axes = selection.scanned_axes(dataset)
-    dataset = selection.take_runs(dataset, np.flatnonzero(runs))[
-        [name for name in names if name in dataset]
-    ]
+    axes, names = selection.scanned_axes(dataset), [name for name in names if name in dataset]
+    dataset = selection.take_runs(dataset, np.flatnonzero(runs))[names]
     for _, own in selection.groups_of_runs(dataset, ["integrator"]):
         of_integrator = load_if_small(selection.take_runs(dataset, own))
         for key, own in selection.groups_of_runs(of_integrator, ["integrator", *axes]):
@@ -297,7 +291,7 @@ def tolerance_table(
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error, at : str, optional
-        As in `order_table`.
+        See `order_table`.
 
     Returns
     -------
@@ -307,7 +301,7 @@ def tolerance_table(
     Raises
     ------
     InputError
-        When there is no such error, or `at` is neither.
+        If there is no such error, or `at` is invalid.
     """
     dataset = curves.run_table_with_error(dataset, error, at)
     adaptive, rows = selection.adaptive_runs(dataset), list[ToleranceEstimate]()
@@ -332,8 +326,8 @@ def tolerance_table(
                     value=float(value),
                     low=min(known.tolist(), default=np.nan),
                     high=max(known.tolist(), default=np.nan),
-                    steps=_median_or_nan(complete["steps"].values),
-                    rejected_steps=_median_or_nan(complete["rejected_steps"].values),
+                    steps=median_or_nan(complete["steps"].values),
+                    rejected_steps=median_or_nan(complete["rejected_steps"].values),
                     error=error,
                     at=at,
                     time=curve.time,
@@ -343,10 +337,6 @@ def tolerance_table(
                 )
             )
     return rows
-
-
-def _median_or_nan(values: Floats) -> float:
-    return float(np.median(values)) if len(values) else np.nan
 
 
 def orders_and_tolerances(
@@ -359,13 +349,13 @@ def orders_and_tolerances(
     dataset : xarray.Dataset
         One experiment.
     error, at : str
-        As in `order_table`.
+        See `order_table`.
 
     Returns
     -------
     fixed : list of OrderEstimate
     adaptive : list of ToleranceEstimate
-        Either may be empty; differences between step sizes have no tolerance.
+        Either may be empty; `adaptive` is empty for differences between step sizes.
     """
     error = curves.default_error_for_orders(dataset) if error is None else error
     fixed = [] if selection.adaptive_runs(dataset).all() else order_table(dataset, error, at)

@@ -1,13 +1,14 @@
-"""The slope of an error curve: which of its step sizes count, and how steep it is there.
+"""The slope of an error curve, and the range of step sizes that it is fitted to.
 
 With errors e of several starts s at step sizes h, the model is
 
-    log e(s, h) = a(s) + c(h),    c(h) = order · log h + b · h^q + constant    where h counts,
+    log e(s, h) = a(s) + c(h),    c(h) = order · log h + b · h^q + constant    for h in the fit,
 
-with b = 0, or the next term of the error's expansion, q = 1 or 2. A step size does not count near
-the floor, where the error no longer falls with the step size (round-off, an iteration's
-tolerance), nor where so short an expansion does not describe it yet. The curve c is estimated
-robustly: starts near a singularity have errors of another shape, and are outliers.
+where b = 0, or b h^q is the next term of the expansion of the error, with q = 1 or 2. Step sizes
+are excluded near the floor, where the error no longer falls with the step size because of round-off
+or the tolerance of an iteration; and where they are so large that this expansion does not yet
+describe the error. The curve c is estimated robustly, since starts near a singularity are outliers:
+their errors have another shape.
 """
 
 from __future__ import annotations
@@ -22,27 +23,28 @@ from sweep.analysis.runs.blocks import Booleans, Floats
 
 USED, FLOOR, PRE_ASYMPTOTIC = "used", "floor", "pre-asymptotic"
 
-FEWEST = 3  # points of a fit: two always lie on a line
-MARGIN = 100.0  # an error counts when it is this many times what disturbs it: 1 %
-FLAT = 0.5  # no method has so low an order: an error that falls slower has met a floor
-SHORTEST = np.log(1.2)  # a tail: over less, errors that merely scatter look flat
-LEAST = 0.01  # half an interval: what bends less is not told from a power law
-OF_POINTS = 0.995  # the quantile for points that lie off the curve, of stretches that are chosen
-WITH_NEXT_TERM = 5  # points from which on the next term is fitted too
-WITH_SECOND_TERM = 7  # and the one behind it
-SHORT = 4  # points of the shortest stretch, where there are so many
-NARROWER = 1.5  # times smaller is the coarsest step size of a stretch that a slope is held against
-SETTLED, CLOSE = 50, 1e-9  # iterations at most of a robust estimate, and the last one's change
-SPREAD = 1.4826  # times the median deviation: the standard deviation of normal values
-BIWEIGHT = 4.685  # times the spread: what lies further off has no weight; 95 % efficient
-LEAST_GIVING = 0.2  # of the mean slope of its influence, which is 0.8 of normal values
-MOST_BENT = 0.35  # of the error at the coarsest step size: the next term's share
-# q: what follows the leading term h^p is h^(p+1), and h^(p+2) of symmetric methods, whose errors
-# are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
+FEWEST = 3  # smallest number of points in a fit, since two always lie on a line
+MARGIN = 100.0  # an error is used if its uncertainty is at most 1/MARGIN of it
+FLAT = 0.5  # where an error falls with a smaller slope than this, it has reached a floor
+SHORTEST = np.log(1.2)  # shortest range of log h in which errors are judged to be flat
+LEAST = 0.01  # smallest half-width of an interval: less curvature is not distinguishable
+OF_POINTS = 0.995  # quantile for deviations of points from the curve, as stretches are selected
+WITH_NEXT_TERM = 5  # smallest number of points for fitting the next term too
+WITH_SECOND_TERM = 7  # and for fitting the term after it
+SHORT = 4  # number of points of the shortest stretch, if there are as many
+NARROWER = 1.5  # a slope is compared with that of stretches which end at so much finer step sizes
+SETTLED, CLOSE = 50, 1e-9  # maximum number of iterations of a robust estimate, and its tolerance
+SPREAD = 1.4826  # ratio of standard deviation to median absolute deviation, for normal values
+BIWEIGHT = 4.685  # deviations larger than so many spreads have no weight; 95 % efficient
+LEAST_GIVING = 0.2  # lower bound of the mean slope of the influence, which is 0.8 for normal values
+MOST_BENT = 0.35  # largest share of the next term in the error at the coarsest step size
+# Values of q: the leading term h^p is followed by h^(p+1), or by h^(p+2) for symmetric methods,
+# whose errors are series in h² (Hairer, Lubich and Wanner, theorem II.3.2 and section V.1).
 NEXT_TERMS, NEXT_TERMS_OF_SYMMETRIC = (1, 2), (2,)
 
-# Whether a step size counts, or why not: no error is above 0, or of too few starts; floors are more
-# than 1/MARGIN of it; it is within MARGIN of where the curve stops falling; it bends.
+# How a step size is used, by cause: "used"; no error is above 0, or too few starts have one; floors
+# are more than 1/MARGIN of the error; the error is within MARGIN of the value where the curve stops
+# falling; the curve bends.
 COUNTS, MISSING, UNRESOLVED, LEVEL, BENDS = "counts", "missing", "unresolved", "level", "bends"
 USES = {COUNTS: USED, MISSING: FLOOR, UNRESOLVED: FLOOR, LEVEL: FLOOR, BENDS: PRE_ASYMPTOTIC}
 
@@ -54,15 +56,15 @@ class OrderFit:
     Attributes
     ----------
     order, low, high : float
-        Slope of log error over log step size, in the limit where the next term is fitted too,
-        and its 95 % interval; NaN below three points.
+        Slope of log error over log step size, and its 95 % interval; NaN for fewer than three
+        points. If the next term is fitted too, this is the slope in the limit of small step sizes.
     local : ndarray, shape ``(points - 1,)``
         Slopes between neighbouring points of the fit, finest first.
     causes : tuple of str
-        For each step size as given a key of `USES`.
+        For each step size, in the given order, a key of `USES`.
     typical : ndarray, shape ``(n,)``
-        The error of each step size as given, of a typical start: on the curve that is fitted, or
-        the median where that does not count.
+        For each step size, in the given order, the error of a typical start: the value of the
+        fitted curve; or the median error, if the step size is not in the fit.
     """
 
     order: float
@@ -74,7 +76,7 @@ class OrderFit:
 
     @property
     def use(self) -> tuple[str, ...]:
-        """For each step size as given: ``used``, ``floor`` or ``pre-asymptotic``."""
+        """For each step size, in the given order, ``used``, ``floor`` or ``pre-asymptotic``."""
         return tuple(USES[cause] for cause in self.causes)
 
 
@@ -86,14 +88,14 @@ def fit_convergence_order(
     Parameters
     ----------
     step_sizes : array_like, shape ``(n,)``
-        Distinct and positive, in any order and any ratios.
+        Distinct positive step sizes, in any order and with any ratios.
     errors : array_like, shape ``(n,)`` or ``(n, starts)``
-        Errors, >= 0; NaN where there is none.
+        Errors, >= 0; NaN where an error is missing.
     floors : array_like, broadcast to the shape of `errors`
         Uncertainty of the errors: the error of the reference, or round-off.
     symmetric : bool, optional
-        Whether the method is symmetric, so that its error is a series in h²; both kinds are tried
-        by default.
+        Whether the method is symmetric, so that its error is a series in h². By default, both cases
+        are tried.
 
     Returns
     -------
@@ -101,15 +103,17 @@ def fit_convergence_order(
 
     Notes
     -----
-    Of the stretches of step sizes that begin with the finest one above the floor, the one with the
-    narrowest interval is taken, among those whose slope lies within the intervals of all shorter
-    ones, as in Lepski's method: a longer one that leaves them is not asymptotic.
+    The fit uses a stretch of consecutive step sizes that begins with the finest one above the
+    floor. As in Lepski's method, a stretch is admissible if its slope lies within the intervals of
+    all shorter ones; otherwise it extends beyond the asymptotic range. Of the admissible stretches,
+    the one with the narrowest interval is used.
 
-    The interval is the wider of two of Student's: one from how far the points lie off the curve,
-    the other from how far the starts' own slopes lie apart; the first does not see what all step
-    sizes share, the second does not see what all starts share. What the floors may bend is added,
-    and what terms may that are not fitted: by how far the slopes lie apart with the next term,
-    with two, and without, and of a stretch whose coarsest step size is `NARROWER` times smaller.
+    The interval is the wider one of two Student intervals: one from the deviations of the points
+    from the curve, the other from the differences between the slopes of the starts. The first does
+    not contain errors that all step sizes share, the second none that all starts share. Two
+    contributions are added: the effect of the floors, and that of terms that are not fitted. The
+    latter is estimated from the differences between the slopes with no further term, one and two
+    of them, and from the slope of a stretch whose coarsest step size is `NARROWER` times smaller.
     """
     step_sizes = np.asarray(step_sizes, dtype=float)
     errors = np.asarray(errors, dtype=float)
@@ -120,12 +124,12 @@ def fit_convergence_order(
     x, errors, floors = np.log(step_sizes[order]), errors[order], floors[order]
     there = ~np.isnan(errors)
     counts = np.isfinite(errors) & (errors > 0)
-    share = np.full(len(x), np.inf)  # of floors in the errors, the median of the starts
+    share = np.full(len(x), np.inf)  # of the floors in the errors, median over the starts
     for i in np.flatnonzero(counts.any(axis=1)):
         share[i] = np.median(floors[i, counts[i]] / errors[i, counts[i]])
 
     causes = np.full(len(x), LEVEL, dtype=object)
-    # All starts of a step size or none: those that happen to be resolved are a biased choice.
+    # A step size is used with all starts or with none: the resolved ones are a biased sample.
     enough = 2 * counts.sum(axis=1) >= np.maximum(there.sum(axis=1), 1)
     causes[share > 1 / MARGIN] = UNRESOLVED
     causes[~enough] = MISSING
@@ -157,7 +161,7 @@ def fit_convergence_order(
 
 @dataclass(frozen=True)
 class _Points:
-    """Points of a curve by ascending log step size, residuals by start, and shares of floors."""
+    """Points of a curve by log step size, ascending; residuals by start; shares of floors."""
 
     x: Floats
     curve: Floats
@@ -165,14 +169,14 @@ class _Points:
     share: Floats
 
     def select(self, points: Booleans | slice) -> _Points:
-        """Some of the points."""
+        """A selection of the points."""
         parts = self.x, self.curve, self.residuals, self.share
         return _Points(*(part[points] for part in parts))
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A fitted slope with half its interval, the share of its next term, and starts' scatter."""
+    """A fitted slope, half its interval, the share of the next term, and the starts' scatter."""
 
     slope: float
     half: float
@@ -184,23 +188,23 @@ NO_LINE = _Line(np.nan, np.nan, 0.0, np.nan)
 
 
 def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Floats]:
-    """The common curve c(h) of log errors, and what each start deviates from it.
+    """The common curve c(h) of log errors, and the deviations of the starts from it.
 
-    Offsets a(s) of the starts are medians over the step sizes. The curve is at each step size an
-    estimate of location by Tukey's biweight, so that starts near a singularity, whose errors fall
-    as those of others do at far smaller step sizes only, do not bend it.
+    The offsets a(s) of the starts are medians over the step sizes. The curve at each step size is
+    Tukey's biweight estimate of location. Thus it is not bent by starts near a singularity, whose
+    errors reach the asymptotic range only at much smaller step sizes.
 
     Parameters
     ----------
     errors, counts : ndarray, shape ``(n, starts)``
-        Errors, and which of them count.
+        Errors, and which of them are used.
 
     Returns
     -------
     curve : ndarray, shape ``(n,)``
     residuals : ndarray, shape ``(n, starts)``
-        Influence of each start on the curve: their mean square over their number is the variance
-        of the curve, as that of deviations is of a mean. NaN where none counts.
+        Influence of each start on the curve; NaN where an error is not used. The mean square of the
+        residuals divided by their number is the variance of the curve.
     """
     logs = np.where(counts, np.log(np.where(counts, errors, 1.0)), np.nan)
     median = np.median if counts.all() else np.nanmedian
@@ -212,7 +216,7 @@ def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Float
         off = logs - curve[:, None]
         off = off - median(off, axis=0)
         spread = SPREAD * median(np.abs(off), axis=1)[:, None]
-        # Where more than half of them are equal, their mean is as robust.
+        # If more than half of the deviations are equal, their mean is as robust.
         outer = np.divide(off, BIWEIGHT * spread, out=np.zeros_like(off), where=spread > 0)
         inner = np.where(counts, np.maximum(1 - outer**2, 0.0), 0.0)
         weight, off = inner**2, np.where(counts, off, 0.0)
@@ -220,7 +224,8 @@ def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Float
         curve = curve + step
         if np.abs(step).max(initial=0.0) < CLOSE:
             break
-    # The derivative of x (1 - x²)² is (1 - x²)(1 - 5x²); its mean is how the estimate gives way.
+    # The derivative of x (1 - x²)² is (1 - x²)(1 - 5x²). Its mean scales the influence of a
+    # deviation.
     gives = (inner * (5 * inner - 4)).sum(axis=1) / np.maximum(per_step, 1)
     influence = weight * off / np.maximum(gives, LEAST_GIVING)[:, None]
     residuals[:, there] = np.where(counts, influence, np.nan)
@@ -230,9 +235,9 @@ def _pooled_error_curve(errors: Floats, counts: Booleans) -> tuple[Floats, Float
 def _points_above_floor(x: Floats, curve: Floats) -> Booleans:
     """Which points lie well above the error at which the curve stops falling, if it does.
 
-    Its tail has stopped falling if it is flat as seen from one of its two finest points, with at
-    most one point in between that looks steep: in a tail of noise the finest may be low by
-    chance.
+    The tail of the curve has stopped falling if it is flat as seen from one of its two finest
+    points, with at most one steep point in between. Two points are tried, since the finest point of
+    a noisy tail may be low by chance.
     """
     falling, tail = np.ones(len(x), dtype=bool), 0
     for j in range(1, len(x)):
@@ -249,9 +254,10 @@ def _points_above_floor(x: Floats, curve: Floats) -> Booleans:
 
 
 def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Line, int]:
-    """The slope with the narrowest interval, and of how many of the finest points.
+    """The line with the narrowest interval, and the number of points that it is fitted to.
 
-    See `fit_convergence_order`. `NO_LINE`, of all points, where these are too few.
+    See `fit_convergence_order`. If there are too few points, the line is `NO_LINE`, with all
+    points.
     """
     count = len(points.x)
     if count < FEWEST:
@@ -261,22 +267,22 @@ def _line_of_best_stretch(points: _Points, powers: tuple[int, ...]) -> tuple[_Li
     for n in range(min(SHORT, count), count + 1):
         line = _line_with_narrowest_interval(points.select(slice(n)), powers)
         finer = int(np.sum(points.x <= points.x[n - 1] - np.log(NARROWER)))
-        if finer in lines:  # what terms that are not fitted bend shows in how the slope goes on
+        if finer in lines:  # the change of the slope estimates the terms that are not fitted
             bend = max(abs(line.slope - lines[finer].slope) - lines[finer].apart, 0.0)
             line = replace(line, half=line.half + bend)
         if not low <= line.slope <= high:
             break
         low, high = max(low, line.slope - line.half), min(high, line.slope + line.half)
         lines[n] = line
-    # Of those that are as good the longest.
+    # Of equally good stretches, the longest.
     taken = min(lines, key=lambda n: (round(lines[n].half, 4), -n))
     return lines[taken], taken
 
 
 def _line_with_narrowest_interval(points: _Points, powers: tuple[int, ...]) -> _Line:
-    """A power law, or one with its next term where that is small and narrows the interval.
+    """Fit a power law, or one with its next term if that is small and narrows the interval.
 
-    What the next term would change is part of the interval of a plain power law.
+    The change of the slope by the next term is added to the interval of a plain power law.
     """
     plain = _fit_weighted_line(points)
     if len(points.x) < SHORT:
@@ -301,7 +307,7 @@ def _line_with_narrowest_interval(points: _Points, powers: tuple[int, ...]) -> _
 
 
 def _fit_weighted_line(points: _Points, powers: tuple[int, ...] = ()) -> _Line:
-    """Weighted least squares, with next terms h^power, the first of which is `next_term`."""
+    """Fit a line by weighted least squares, with further terms h^power for each of `powers`."""
     weight = _point_weights_from_start_scatter(points.residuals)
     columns = [np.ones(len(points.x)), points.x - np.average(points.x, weights=weight)]
     columns += [np.exp(power * (points.x - points.x[-1])) for power in powers]
@@ -322,11 +328,11 @@ def _fit_weighted_line(points: _Points, powers: tuple[int, ...] = ()) -> _Line:
 
 
 def _point_weights_from_start_scatter(residuals: Floats) -> Floats:
-    """Inverse variances of the curve's points, from the scatter of the starts; of mean 1."""
+    """Inverse variances of the points, from the scatter of the starts, normalized to mean 1."""
     starts = np.isfinite(residuals).sum(axis=1)
     squares = np.nansum(residuals**2, axis=1)
     variance = squares / np.maximum(starts * (starts - 1), 1)
-    # The median keeps a point whose starts agree by chance from deciding alone.
+    # The median keeps a point whose starts agree by chance from dominating the fit.
     typical = np.median(variance)
     if not typical > 0:
         return np.ones(len(variance))
@@ -334,7 +340,7 @@ def _point_weights_from_start_scatter(residuals: Floats) -> Floats:
 
 
 def _slope_interval_between_starts(solve: Floats, residuals: Floats) -> float:
-    """Half the 95 % interval of the mean slope, from the starts' slopes about it."""
+    """Half the 95 % interval of the mean slope, from the scatter of the starts' slopes."""
     there = np.isfinite(residuals)
     residuals = np.nan_to_num(residuals[:, there.sum(axis=0) >= FEWEST])
     starts = residuals.shape[1]

@@ -1,4 +1,4 @@
-"""Step sizes that could be added to an experiment: they divide its sample interval."""
+"""Step sizes that could be added to an experiment, because they divide its sample interval."""
 
 import itertools
 import math
@@ -13,24 +13,24 @@ from integrators.status import COMPLETE
 from sweep.analysis.runs.blocks import Floats
 from sweep.analysis.runs.selection import sample_interval, time_unit_of_study
 
-MOST = 1000  # step sizes of which the shortest to write is taken
-APART = 1e-6  # relative difference from which on two step sizes are different
+MOST = 1000  # number of candidates, of which the one with the fewest digits is chosen
+APART = 1e-6  # relative difference above which two step sizes are different
 
 
 @dataclass(frozen=True)
 class PossibleStepSizes:
-    """Step sizes that runs of an integrator can have beside those that they have.
+    """Step sizes that runs of an integrator may have, besides those that they have.
 
     Attributes
     ----------
     interval : float
         The sample interval, which every step size divides.
     known : ndarray
-        Step sizes of its runs, ascending.
+        Step sizes of the runs, ascending.
     largest : float
-        The largest step size that can be tried: from the next one on no run is complete.
+        The largest step size to try; no run with a larger one is complete.
     time_unit : float
-        That of the study, in the system's.
+        Unit of time of the study, in units of the system.
     """
 
     interval: float
@@ -39,9 +39,9 @@ class PossibleStepSizes:
     time_unit: float
 
     def several_between(self, low: float, high: float, count: int) -> tuple[float, ...]:
-        """Up to so many new step sizes between two, each in a widest gap, the largest first.
+        """Choose up to `count` new step sizes above `low`, up to `high`; the largest first.
 
-        `low` is excluded, and so are the step sizes that are known.
+        Each is chosen in the widest gap between the step sizes known or chosen so far.
         """
         high, new = min(high, self.largest), list[float]()
         while low < high and len(new) < count:
@@ -56,7 +56,7 @@ class PossibleStepSizes:
         return tuple(sorted(new, reverse=True))
 
     def _one_in_gap(self, low: float, high: float, taken: Sequence[float]) -> float | None:
-        """A new step size in a gap, near its middle if possible; perhaps its upper end."""
+        """A new step size in a gap, near its middle if possible; it may be the upper end."""
         quarter = (high / low) ** 0.25
         if any(abs(size - high) <= APART * high for size in taken):
             high *= 1 - APART
@@ -64,7 +64,7 @@ class PossibleStepSizes:
         return inner or self._one_between(low * (1 + APART), high)
 
     def _one_between(self, low: float, high: float) -> float | None:
-        """A step size between two, the largest of those that are shortest to write, or None."""
+        """The largest of the step sizes with the fewest digits between two; None without any."""
         fewest = math.ceil(self.interval / high * (1 - DIVIDES))
         most = math.floor(self.interval / low * (1 + DIVIDES))
         counts = range(fewest, most + 1, max(1, (most - fewest) // MOST))
@@ -80,6 +80,10 @@ def possible_step_sizes(dataset: xr.Dataset) -> PossibleStepSizes:
     ----------
     dataset : xarray.Dataset
         Runs of one integrator on one system.
+
+    Returns
+    -------
+    PossibleStepSizes
     """
     sizes, interval = dataset["step_size"].values, sample_interval(dataset)
     known, complete = np.unique(sizes), sizes[dataset["status"].values == COMPLETE]

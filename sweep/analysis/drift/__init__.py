@@ -1,1 +1,1 @@
-"""Drifts of invariants over a run: rates, comparisons, and the part that is rounding."""
+"""Drifts of invariants over a run: their rates, comparisons, and the share of rounding."""

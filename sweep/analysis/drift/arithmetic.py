@@ -1,7 +1,8 @@
-"""Split a drift into the part of the method and the part of rounding.
+"""Separate a drift into the part of the method and the part of rounding.
 
-The part of the method is the drift of a twin in double-double: the same steps, with rounding errors
-2⁵² times smaller. The part of rounding is the difference between run and twin.
+The part of the method is the drift of a twin, a run with the same steps in double-double
+arithmetic, whose rounding errors are 2⁵² times smaller. The part of rounding is the difference
+between the two.
 """
 
 import json
@@ -24,6 +25,7 @@ from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE
 from sweep.analysis.runs.blocks import Integers
 from sweep.analysis.runs.selection import (
     cells_by_setting,
+    groups_of_runs,
     integrator_descriptions,
     run_table_without_repeats,
     scanned_axes,
@@ -32,12 +34,12 @@ from sweep.analysis.runs.selection import (
 
 METHOD = "method"
 ROUNDING = "rounding"
-NEITHER = "neither"  # is seen to be the larger one
+NEITHER = "neither"  # neither part is certainly larger
 NO_TWIN = "no twin"
-TWIN, TWIN_SAMPLES = "twin", "twin_samples"  # variables over the runs of a cell
-SAME_TIME = 1e-9  # relative difference of sample times that are the same
+TWIN, TWIN_SAMPLES = "twin", "twin_samples"  # variables of a cell, over its runs
+SAME_TIME = 1e-9  # largest relative difference of equal sample times
 
-RunKey = tuple[str, str, float, bytes]  # system and method, parameters, step size, and state
+RunKey = tuple[str, bytes]  # JSON of system, method, parameters and step size; initial state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +52,21 @@ class ArithmeticEstimate:
     parameters : dict
         Values of the scanned axes.
     step_size : float
-        NaN of an integrator that has no twin, which stands for all of its step sizes.
+        NaN for an integrator without twins; then the row stands for all of its step sizes.
     twin : str
-        Label of the integrator in double-double; empty where there is none.
+        Label of the integrator in double-double; empty if there is none.
     elsewhere : str
-        The experiment of the twins, empty where it is that of the runs.
+        The experiment of the twins; empty if it is that of the runs.
     starts, left_out : int
-        Pairs that are compared, and those of which one ends before that time.
+        Numbers of pairs that are compared, and of pairs that are not because one of the two runs
+        ends before `duration`.
     duration, run_duration : float
-        The time that is compared, and the duration of the runs.
+        The time over which runs and twins are compared, and the duration of the runs.
     total, method, rounding : DriftRate
-        Drift of the runs over that time, of their twins, and of the difference.
+        Drift of the runs over `duration`, of their twins, and of the difference.
     source : str
-        The part whose drift is surely the larger one: its 95 % interval lies farther from 0 than
-        that of the other reaches, and its own verdict is a drift or a walk; else ``neither``, or
+        The part with the larger drift: its verdict is a drift or a walk, and its 95 % interval lies
+        farther from 0 than any point of the other's interval. Otherwise ``neither``, or
         ``no twin``.
     units, time_units : str
     """
@@ -87,12 +90,12 @@ class ArithmeticEstimate:
 
     @property
     def rate(self) -> str:
-        """Units of a drift, as of `DriftEstimate`."""
+        """Units of a drift, such as ``J/s``; see `DriftEstimate.rate`."""
         return rate_units(self.units, self.time_units)
 
     @property
     def compared(self) -> str:
-        """What is compared, in words, where it is not all runs over their whole time."""
+        """How the comparison is limited, in words; empty if all runs are compared to their end."""
         if self.source == NO_TWIN:
             return (
                 f'no twin: the same entry once more, with arithmetic = "{DOUBLE_DOUBLE}", adds it'
@@ -110,34 +113,33 @@ def arithmetic_table(
     step_sizes: str = "all",
     others: Sequence[xr.Dataset | xr.DataTree] = (),
 ) -> list[ArithmeticEstimate]:
-    """Split each drift into the part of the method and the part of rounding.
+    """Separate each drift into the part of the method and the part of rounding.
 
-    Each run in double precision is compared with its twin, the run in double-double that differs
-    from it in the arithmetic alone: of the same experiment, else of the one that has the most. They
-    are compared over the time that both have.
+    Each run in double precision is compared with its twin, a run that differs only in its
+    double-double arithmetic, over the time that both cover. Twins are taken from the same
+    experiment, or otherwise from the experiment that has the most of them.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     quantities : sequence of str, optional
-        As of `drift_table`.
+        See `drift_table`.
     step_sizes : {"all", "smallest"}, optional
-        Every step size of each integrator, or the smallest one that has twins.
+        Every step size of each integrator, or only the smallest one that has twins.
     others : sequence of xarray.Dataset or xarray.DataTree, optional
-        Further experiments, in which twins may be: shorter ones for example.
+        Further experiments that may contain twins; they may be shorter.
 
     Returns
     -------
     list of ArithmeticEstimate
-        By integrator, scanned values, step size and quantity; last, for each integrator with a
-        fixed step that has no twin, one without numbers. Empty where all runs are in
-        double-double: they are twins.
+        By integrator, scanned values, step size and quantity; followed by a row without numbers for
+        each fixed-step integrator without twins. Empty if all runs are in double-double.
 
     Raises
     ------
     InputError
-        When no run has a twin, and as `drift_table`.
+        If no run has a twin, and in the cases of `drift_table`.
     """
     dataset = run_table_without_repeats(dataset)
     quantities = chosen_drift_quantities(dataset, quantities)
@@ -170,9 +172,9 @@ def arithmetic_table(
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Runs of one integrator, and their twins in another table.
+    """Runs of one integrator, and the table with their twins.
 
-    The runs have the position of the twin, and the number of samples that both have.
+    The runs have variables for the position of the twin, and for the number of common samples.
     """
 
     runs: xr.Dataset
@@ -182,22 +184,20 @@ class _Pairs:
 
 
 def _run_keys(table: xr.Dataset, arithmetic: str) -> dict[str, dict[RunKey, int]]:
-    """Positions of the fixed-step runs in an arithmetic, by integrator and what twins share."""
-    described, axes = integrator_descriptions(table), scanned_axes(table)
+    """Positions of the fixed-step runs in an arithmetic, by integrator and by key of twins."""
+    described, found = integrator_descriptions(table), dict[str, dict[RunKey, int]]()
     system = json.loads(table.attrs.get("system", "{}"))
     states = table["initial_state"].transpose("run", "row", "component").values
-    found: dict[str, dict[RunKey, int]] = {}
-    for run in np.flatnonzero(np.isfinite(table["step_size"].values)).tolist():
-        label = table["integrator"].values[run]
-        one = described.get(label, {})
-        options = dict(one.get("options", {}))
-        if options.pop(ARITHMETIC, DOUBLE) == arithmetic:
-            method = [system.get("name"), one.get("name", label), options]
-            scanned = {name: table[name].values[run].item() for name in axes}
-            parameters = system.get("parameters", {}) | scanned
-            names = (json.dumps(part, sort_keys=True) for part in (method, parameters))
-            key = (*names, float(table["step_size"].values[run]), states[run].tobytes())
-            found.setdefault(label, {})[key] = run
+    for scanned, runs in groups_of_runs(table, ["integrator", "step_size", *scanned_axes(table)]):
+        label, step_size = scanned.pop("integrator"), scanned.pop("step_size")
+        method = described.get(label, {})
+        options = dict(method.get("options", {}))
+        if options.pop(ARITHMETIC, DOUBLE) == arithmetic and np.isfinite(step_size):
+            shared = [system.get("name"), method.get("name", label), options, step_size]
+            shared.append(system.get("parameters", {}) | scanned)
+            known = json.dumps(shared, sort_keys=True)
+            own = found.setdefault(label, {})
+            own |= {(known, states[run].tobytes()): run for run in runs.tolist()}
     return found
 
 
@@ -208,7 +208,7 @@ def _pairs_of_integrators(
     twin_label: str,
     twins: dict[RunKey, int],
 ) -> _Pairs | None:
-    """The runs of an integrator beside those of another one; None where no run has a twin."""
+    """The runs of an integrator with twins of another integrator; None if no run has a twin."""
     both = [(run, twins[key]) for key, run in own.items() if key in twins]
     times, others = dataset["time"].values, table["time"].values
     count = min(len(times), len(others))
@@ -228,7 +228,7 @@ def _pairs_of_integrators(
 
 
 def _samples_of_runs(table: xr.Dataset) -> Integers:
-    """Samples of each run; 0 of one that stopped, has not begun or has left the study."""
+    """Number of samples of each run; 0 if it stopped, has not begun or left the study."""
     counts = np.broadcast_to(table.get("sample_count", table.sizes["time"]), table.sizes["run"])
     stopped = table["status"].values > 0 if "status" in table else False
     kept = table["in_study"].values.astype(bool) if "in_study" in table else True
@@ -238,9 +238,9 @@ def _samples_of_runs(table: xr.Dataset) -> Integers:
 def _estimate_of_cell(
     pairs: _Pairs, setting: dict[str, Any], cell: xr.Dataset, quantity: str
 ) -> ArithmeticEstimate:
-    """The estimate of one integrator, scanned values and step size."""
+    """The estimate for one integrator, one set of scanned values and one step size."""
     samples = cell[TWIN_SAMPLES].values
-    # Fewer pairs for longer, or more of them for a shorter time: what compares the most samples.
+    # Choose between fewer pairs for longer and more pairs for less time: compare the most samples.
     span = max(np.unique(samples), key=lambda count: (count * np.sum(samples >= count), count))
     chosen = np.flatnonzero(samples >= max(span, 2))
     ends = pairs.runs["time"].values
@@ -274,14 +274,14 @@ def _estimate_of_cell(
 
 
 def _errors_until(table: xr.Dataset, runs: Integers, samples: int, quantity: str) -> xr.Dataset:
-    """The errors of some runs up to a sample, as a cell of complete runs."""
+    """The errors of some runs up to a sample, as a table of complete runs."""
     names = [f"{quantity}_error{of}" for of in STATISTICS] + [quantity, "steps"]
     cell = table[[name for name in names if name in table]]
     return cell.isel(run=runs, time=slice(0, samples)).reset_coords("run_id", drop=True)
 
 
 def _source_of_drift(method: DriftRate, rounding: DriftRate) -> str:
-    """The part whose drift is surely the larger one."""
+    """The part whose drift is certainly larger."""
     for name, part, other in ((METHOD, method, rounding), (ROUNDING, rounding, method)):
         moves = part.verdict not in (NONE, AT_ROUND_OFF)
         if moves and max(part.low, -part.high) > other.bound:

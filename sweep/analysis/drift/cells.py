@@ -1,4 +1,4 @@
-"""The errors of the runs of one integrator, scanned values and step size, read in blocks."""
+"""Errors of the runs of a cell, which have the same integrator, scanned values and step size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ import xarray as xr
 from integrators.errors import InputError, check_known
 from sweep.analysis.drift.estimators import FEWEST, window_weights
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers, map_blocks
-from sweep.analysis.runs.judged import judged_runs
 from sweep.analysis.runs.selection import (
+    judged_runs,
     relative_round_off_of_runs,
     take_runs,
 )
 from sweep.analysis.runs.summaries import names_of_invariant_errors
 from sweep.text import count_with_noun
 
-STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # behind `energy_error`
-LINEAR_STATISTICS = ("", "_mean")  # of a difference they are the difference of those of both
+STATISTICS = ("", "_mean", "_abs_mean", "_abs_max")  # suffixes of `energy_error`
+LINEAR_STATISTICS = ("", "_mean")  # linear: those of a difference are the difference
 PER_RUN = ("sample_count", "status", "steps", "in_study")
-HUGE = 1e100  # an error beyond it is that of a run that blows up, and its squares overflow
-BLOCK = 8192  # runs that are in memory with all their samples
-BLOCK_VALUES = 2**25  # and samples of them, of each statistic
+HUGE = 1e100  # a run with a larger error is blowing up, and squares of the error would overflow
+BLOCK = 8192  # maximum number of runs in memory, with all their samples
+BLOCK_VALUES = 2**25  # maximum number of samples in memory, of each statistic
 
 
 def chosen_drift_quantities(
@@ -51,29 +51,30 @@ def quantities_with_recorded_error(dataset: xr.Dataset) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CellErrors:
-    """Errors of the `JudgedRuns` of a cell, reduced.
+    """Reduced errors of the `JudgedRuns` of a cell.
 
     Attributes
     ----------
     ends : ndarray, shape ``(time,)``
-        Sample times, until the last that all of these runs have.
+        Sample times, up to the last one that all of these runs have.
     times : ndarray, shape ``(windows,)``
     windows : ndarray, shape ``(starts, windows)``
         Means of time and signed error over equal windows; see `estimators.window_weights`.
     mean_abs, max_abs : ndarray, shape ``(starts,)``
         Mean and largest |error| of each run.
     steps : ndarray, shape ``(starts,)``
+        Number of steps of each run.
     left_out : int
-        Runs that do not count.
+        Number of runs that are not used.
     stopped : int
-        Runs that count, and fail after the last of these times.
+        Number of used runs that fail after the last of these times.
     every_step, max_every_step : bool
-        Whether they, and the largest, are of every step, or of the samples.
+        Whether the means, and the maxima, are over every step rather than over the samples.
     round_off : float
         One rounding of the quantity, in the arithmetic of the runs.
     signed : bool
-        Whether the errors have a sign: not those of vectors, which are norms of the change, and of
-        constraints, which are sizes. Of neither the store holds a value as it does of a number.
+        Whether the errors have a sign. Errors of vectors are norms of the change, and errors of
+        constraints are absolute values; neither has a sign.
     """
 
     ends: Floats
@@ -91,12 +92,12 @@ class CellErrors:
 
     @property
     def starts(self) -> int:
-        """Runs that count."""
+        """Number of runs that are used."""
         return len(self.mean_abs)
 
     @property
     def lacks(self) -> str:
-        """Why no drift can be measured; empty where it can."""
+        """Why no drift can be measured; empty if one can."""
         if not self.starts:
             return "no run is complete"
         intervals = len(self.ends) - 1
@@ -107,17 +108,17 @@ class CellErrors:
 def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = None) -> CellErrors:
     """Read the errors of one quantity in a cell, block by block, and reduce them.
 
-    Statistics of every step are taken where the store holds them; samples without them, or where
-    an adaptive run has intervals without the end of a step.
+    Statistics over every step are used if the store has them. Samples are used otherwise, and for
+    adaptive runs with sample intervals in which no step ends.
 
     Parameters
     ----------
     cell : xarray.Dataset
-        Of `cells_by_setting`.
+        A cell from `cells_by_setting`.
     quantity : str
     less : xarray.Dataset, optional
-        Runs, each beside one of the cell, whose errors are subtracted. Of differences only the
-        samples and the means of intervals are known.
+        Runs whose errors are subtracted, one for each run of the cell. For differences, only
+        samples and means over intervals are known.
 
     Returns
     -------
@@ -159,14 +160,19 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
 
 
 def rounding_of_quantity(cell: xr.Dataset, quantity: str, runs: Integers) -> float:
-    """One rounding of a quantity at its initial root mean square over the starts; 1 if unknown.
+    """One rounding of a quantity with its initial root mean square over the starts.
 
     Parameters
     ----------
     cell : xarray.Dataset
     quantity : str
     runs : ndarray of int
-        Those that count.
+        Positions of the runs that are used.
+
+    Returns
+    -------
+    float
+        The relative round-off itself if the initial values are not known.
     """
     if not len(runs):
         return np.nan
@@ -178,7 +184,7 @@ def rounding_of_quantity(cell: xr.Dataset, quantity: str, runs: Integers) -> flo
 
 
 def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
-    """Steps of each run; of fixed-step runs within `duration`, where some fail afterwards."""
+    """Number of steps of each run; for fixed-step runs, within `duration` if some fail later."""
     steps = cell["steps"].values.astype(float)
     if not stopped or "step_size" not in cell:
         return steps
@@ -203,10 +209,10 @@ def _series_of_runs(
 def _reduce_block_of_errors(
     ends: Floats, quantity: str, names: Sequence[str], *arrays: Floats
 ) -> tuple[Floats, Floats, Floats, Booleans] | None:
-    """Window means, mean and largest |error| of the runs of a block that stay finite, and which do.
+    """Find the runs of a block that stay finite; reduce them to window means, mean and max |error|.
 
-    None where its statistics have gaps: no step of an adaptive run ends in an interval. The error
-    is 0 at the start, which counts neither for the mean nor for the maximum.
+    None if the statistics have gaps, because no step of an adaptive run ends in an interval. The
+    start, where the error is 0, is excluded from mean and maximum.
     """
     values = {
         name.removeprefix(f"{quantity}_error"): array[:, 1:]
@@ -218,14 +224,14 @@ def _reduce_block_of_errors(
         gaps = np.isnan(means)
         if samples.size and (gaps.all() or (gaps & np.isfinite(samples)).any()):
             return None
-        # Errors that are norms or sizes have no sign: their mean is the mean of |error|.
+        # Errors that are norms or absolute values have no sign; their mean is the mean of |error|.
         size, largest = values.get("_abs_mean", np.abs(means)), values.get("_abs_max", samples)
     else:
-        means = (samples + arrays[0][:, :-1]) / 2  # of an interval, which need not be short
+        means = (samples + arrays[0][:, :-1]) / 2  # means over intervals
         size = largest = np.abs(samples)
     finite = np.all(np.abs(means) < HUGE, axis=1)
     means, widths = means[finite], np.diff(ends)
-    level = means.mean(axis=1, keepdims=True)  # without which sums of it are not rounded
+    level = means.mean(axis=1, keepdims=True)  # subtracted, so that sums are not rounded
     return (
         level + np.einsum("st,tw->sw", means - level, window_weights(ends)),
         np.einsum("st,t->s", size[finite], widths / widths.sum()),

@@ -11,16 +11,16 @@ import numpy as np
 from sweep.analysis.drift.estimators import EACH, LINEAR, UNSTEADY
 from sweep.analysis.efficiency.timing import APART
 
-# Of each of two drifts: that one lies within its interval (1 - 0.975) and another not nearer to 0
-# than its own (half of that) is wrong of 3.75 % of pairs at most.
+# Confidence of the intervals of the two drifts. One drift lies outside its interval in 2.5 % of
+# pairs, the other one is closer to 0 than its interval in 1.25 %: together at most 3.75 %.
 OF_EACH = 0.975
-LEAST = 1.1  # times less: closer to 1 a comparison says nothing
-LARGE = 1e4  # from here on a ratio is printed as a power of ten
+LEAST = 1.1  # smallest ratio that is reported
+LARGE = 1e4  # ratios from here on are printed as powers of ten
 
 
 @dataclass(frozen=True)
 class DriftComparison:
-    """The factor by which an integrator drifts less than another one that is seen to drift.
+    """The factor by which an integrator drifts less than another one, which has a drift.
 
     Both have the same starts, duration and scanned values.
 
@@ -29,13 +29,13 @@ class DriftComparison:
     than : str
         The other integrator.
     step_size, tolerance : float
-        Of the other; one is NaN.
+        Step size or tolerance of the other integrator; one is NaN.
     times : float
-        Lower bound of the ratio of its mean |drift| to this one, with 95 % certainty.
+        Lower bound of the ratio of the other's mean |drift| to this one's, with 95 % confidence.
     equal_step : bool
         Whether the step sizes are equal.
     cpu_time : float
-        CPU time of a run, in units of the other's; NaN where the two cannot be compared.
+        CPU time of a run, relative to that of the other; NaN if the two cannot be compared.
     """
 
     than: str
@@ -47,7 +47,7 @@ class DriftComparison:
 
     @property
     def equal_cost(self) -> bool:
-        """Whether a run takes no more CPU time than one of the other, up to what times scatter."""
+        """Whether a run takes no more CPU time than one of the other, within timing errors."""
         return bool(self.cpu_time <= 1 + APART)
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class DriftComparison:
 
 
 def _round_down_to_two_digits(times: float) -> str:
-    """Round a bound down to two digits, or to a power of ten where it is large."""
+    """Round a bound down to two digits, or to a power of ten if it is large."""
     power = int(np.floor(np.log10(times) + 1e-12))
     if times >= LARGE:
         return f"1e{power}"
@@ -66,21 +66,21 @@ def _round_down_to_two_digits(times: float) -> str:
 def compare_drifts(
     rows: Sequence[Any], starts: Sequence[Iterable[str]]
 ) -> list[tuple[DriftComparison, ...]]:
-    """Compare each drift with those of other integrators that are surely larger.
+    """Compare each drift with the drifts of other integrators that are certainly larger.
 
-    Of each other integrator at most two step sizes are compared: the same one, and of those at
-    which a run takes as much CPU time or more the cheapest.
+    For each other integrator, at most two step sizes are compared: the same one, and the cheapest
+    of those at which a run takes at least as much CPU time.
 
     Parameters
     ----------
     rows : sequence of drifts.DriftEstimate
     starts : sequence of tuple of str
-        The initial conditions that count in each.
+        For each row, the initial conditions that are used.
 
     Returns
     -------
     list of tuple of DriftComparison
-        Of each row, those with the fewest times first.
+        For each row, its comparisons by ascending `times`.
     """
     settings: list[tuple[Any, ...]] = [
         (row.quantity, *sorted(row.parameters.items()), row.duration, frozenset(own))
@@ -98,13 +98,14 @@ def compare_drifts(
 
 def _comparisons_of_row(row: Any, drifting: Iterable[Any]) -> tuple[DriftComparison, ...]:
     most = max(abs(row.wide_low), abs(row.wide_high))
-    # Not measured; exactly constant, and so nothing is in proportion to it; or a mean of drifts of
-    # either sign, each of which is larger.
+    # No comparison if the drift was not measured; if it is exactly 0, which has no ratio; or if
+    # every start drifts with its own sign, so that the mean is smaller than each of the drifts.
     if not most > 0 or row.verdict == EACH:
         return ()
     by_integrator: dict[str, list[DriftComparison]] = {}
     for other in drifting:
-        # Of sizes only drifts are compared: a walk of one has a slope too.
+        # Errors without a sign are compared only if they drift, since a random walk has a slope
+        # too.
         alike = row.signed or row.verdict == other.verdict == LINEAR
         if other.integrator != row.integrator and alike:
             times = min(abs(other.wide_low), abs(other.wide_high)) / most

@@ -1,4 +1,4 @@
-"""Size and drift of the errors of invariants and constraints."""
+"""Magnitude and drift of the errors of invariants and constraints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,29 +22,33 @@ from sweep.analysis.efficiency.timing import (
     with_cpu_times_of_runs,
 )
 from sweep.analysis.runs.blocks import Floats
-from sweep.analysis.runs.judged import judged_runs
-from sweep.analysis.runs.selection import cells_by_setting, run_table, run_table_without_repeats
+from sweep.analysis.runs.selection import (
+    cells_by_setting,
+    judged_runs,
+    run_table,
+    run_table_without_repeats,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftRate:
-    """The rate of a drift, how its spread over the starts grows, and what these say.
+    """The rate of a drift, the growth of the spread over the starts, and the verdict.
 
     Attributes
     ----------
     drift, low, high : float
-        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN
-        where there are too few samples.
+        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN if
+        there are too few samples.
     wide_low, wide_high : float
-        Its 97.5 % interval, by which two drifts are compared.
+        Its 97.5 % interval, which is used to compare two drifts.
     exponent, exponent_low, exponent_high : float
-        p of a spread over the starts that grows like tᵖ, and its 95 % interval; NaN with fewer
-        than 8 starts. Where errors have no sign it is of their root mean square.
+        Exponent p of the spread over the starts, which grows like tᵖ, and its 95 % interval; NaN
+        with fewer than 8 starts. If errors have no sign, p is that of their root mean square.
     signed : bool
-        Whether errors have a sign. Those of a vector are norms of its change, and of constraints
-        sizes: where they walk they have a rate too.
+        Whether errors have a sign. Errors of vectors are norms of the change, and errors of
+        constraints are absolute values: these have a rate even in a random walk.
     verdict : str
-        One of `estimators.VERDICTS`, or empty where there is no drift.
+        One of `estimators.VERDICTS`, or empty if no drift was measured.
     """
 
     drift: float = np.nan
@@ -76,7 +80,11 @@ def rate_of_cell(errors: CellErrors, in_roundings: bool = True) -> DriftRate:
     ----------
     errors : CellErrors
     in_roundings : bool, optional
-        Whether errors of a few roundings are judged to be ``at round-off``.
+        Whether the verdict may be ``at round-off``, if errors are a few roundings.
+
+    Returns
+    -------
+    DriftRate
     """
     if errors.lacks:
         return DriftRate(signed=errors.signed)
@@ -99,7 +107,7 @@ def rate_of_cell(errors: CellErrors, in_roundings: bool = True) -> DriftRate:
 
 @dataclass(frozen=True, kw_only=True)
 class DriftEstimate(DriftRate):
-    """How one quantity's error behaves under one integrator at one step size.
+    """Error and drift of one quantity under one integrator at one step size.
 
     Attributes
     ----------
@@ -112,31 +120,32 @@ class DriftEstimate(DriftRate):
     step_size, tolerance : float
         One is NaN: adaptive integrators have a tolerance, the others a step size.
     starts, left_out : int
-        Initial conditions that count, and runs that failed, are not finished or have left the
-        study.
+        Number of initial conditions that are used; and number of runs that failed, are not
+        finished, or left the study.
     stopped : int
-        Of the starts that count those whose runs fail later: where most runs do, they are judged
-        until the first one fails; see `runs.judged`.
+        Number of the used starts whose runs fail later. If most runs fail, the time until the first
+        failure is used; see `judged_runs`.
     duration : float
-        Time over which they are judged.
+        Time over which the runs are judged.
     samples : int
-        Sample intervals until then.
+        Number of sample intervals in this time.
     steps : float
-        Of a run, mean over the starts. Of adaptive runs that fail later all their steps.
+        Steps of a run, mean over the starts; for adaptive runs that fail later, all their steps.
     mean_abs, max_abs : float
-        Mean and maximum of |error| after the start, mean over the starts.
+        Mean and maximum of |error| after the start, averaged over the starts.
     largest : float
         The largest |error| of any start.
     every_step, max_every_step : bool
-        Whether mean and drift, and whether the maximum are of every step, or only of the samples:
-        so where adaptive steps are longer than sample intervals, or the store holds no other.
+        Whether mean and drift, and whether the maximum, are over every step. Otherwise they are
+        over the samples, because adaptive steps are longer than sample intervals, or because the
+        store has only samples.
     round_off : float
-        One rounding of the quantity in the arithmetic of the runs; NaN without a run.
+        One rounding of the quantity in the arithmetic of the runs; NaN without runs.
     cpu_time : float
-        Of a run in seconds, the median over the starts; NaN where it cannot be compared.
+        CPU time of a run in seconds, median over the starts; NaN if it cannot be compared.
     compared : tuple of DriftComparison
-        How many times less it drifts than other integrators of the table, of those that surely
-        drift more; see `comparisons.compare_drifts`.
+        Comparisons with other integrators of the table that certainly drift more; see
+        `comparisons.compare_drifts`.
     units, time_units : str
     reason : str
         Why there is no drift; else empty.
@@ -172,14 +181,14 @@ class DriftEstimate(DriftRate):
 
     @property
     def span(self) -> str:
-        """The time over which the drift was seen: ``100 s``, or ``t = 100``."""
+        """The time over which the drift was measured: ``100 s``, or ``t = 100``."""
         if self.time_units == "1":
             return f"t = {self.duration:g}"
         return f"{self.duration:g} {self.time_units}"
 
     @property
     def until_failure(self) -> str:
-        """The time until which it is judged, in words, where runs fail later; else empty."""
+        """The time until which the runs are judged, in words, if runs fail later; else empty."""
         if not self.stopped:
             return ""
         runs = f"{self.stopped} of its {self.starts} runs fail"
@@ -187,7 +196,7 @@ class DriftEstimate(DriftRate):
 
     @property
     def in_words(self) -> str:
-        """The verdict, with the interval of the drift that is seen, or the bound on it."""
+        """The verdict, with the interval of the drift, or with a bound if no drift is seen."""
         if self.reason:
             return f"no drift measured: {self.reason}"
         size = f"|drift| ≤ {self.bound:.2g}"
@@ -209,15 +218,15 @@ def drift_table(
     quantities: Sequence[str] | str | None = None,
     step_sizes: str = "all",
 ) -> list[DriftEstimate]:
-    """Measure error and drift of invariants and constraints, run by run and over the starts.
+    """Measure errors and drifts of invariants and constraints, over the starts of each setting.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     quantities : sequence of str, optional
-        E.g. ``("energy", "momentum")``; all by default, that is every variable ``…_error`` that
-        is not measured against a reference.
+        Names, such as ``("energy", "momentum")``. By default all quantities whose ``…_error`` is
+        not measured against a reference.
     step_sizes : {"all", "smallest"}, optional
         Every step size (or tolerance) of each integrator, or only its smallest.
 
@@ -229,13 +238,13 @@ def drift_table(
     Raises
     ------
     InputError
-        When a quantity has no error in the dataset, or `step_sizes` is neither.
+        If a quantity has no error in the dataset, or `step_sizes` is invalid.
     """
     full = run_table(dataset)
     quantities = chosen_drift_quantities(run_table_without_repeats(full), quantities)
     dataset = with_cpu_times_of_runs(full)
     wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
-    wanted += quantities  # whose values tell the scale of their roundings
+    wanted += quantities  # their values give the scale of roundings
     dataset = dataset[[name for name in (*wanted, *PER_RUN, *TIMED) if name in dataset]]
     rows: list[DriftEstimate] = []
     starts: list[Sequence[str]] = []

@@ -1,6 +1,6 @@
-"""Estimators of drift: the rate of an ensemble of errors, whether it is steady, and their spread.
+"""Estimators of drift: the rate of an ensemble of errors, its steadiness, and their spread.
 
-The sources of each are named in ``sweep guide drifts``.
+``sweep guide drift`` gives the sources of the methods.
 """
 
 from dataclasses import dataclass
@@ -18,17 +18,18 @@ AT_ROUND_OFF = "at round-off"
 NONE = "no drift seen"
 VERDICTS = (LINEAR, UNSTEADY, EACH, WALK, AT_ROUND_OFF, NONE)
 
-FEWEST = 8  # sample intervals of which a drift is measured
-WINDOWS = 16  # into which a run of enough samples is divided
-FEWEST_STARTS = 8  # whose scatter tells a drift from a random walk
-SURELY = 0.997  # confidence with which a rate differs from 0
-STEADY = 0.4  # of the rate: by less the slopes of both halves differ where it is steady
-RESAMPLES = 1000  # of the starts, behind the interval of an exponent
-MOST_STARTS = 4096  # of which they are drawn; of more, so many spread evenly over them
-FEW_ROUNDINGS = 16.0  # as which an error is at round-off
-MOST_CORRELATED = 0.9  # lag-1 autocorrelation of residuals that is allowed for
-# Of random walks: variance of the least-squares slope by that of the slope between both ends, and
-# variance of a walk's increments by that of the increments of its window means (Working 1960).
+FEWEST = 8  # smallest number of sample intervals for measuring a drift
+WINDOWS = 16  # largest number of windows that a run is divided into
+FEWEST_STARTS = 8  # smallest number of starts for telling a drift from a random walk
+SURELY = 0.997  # confidence that a rate differs from 0
+STEADY = 0.4  # in a steady drift, the slopes of both halves differ by less than this share of it
+RESAMPLES = 1000  # number of bootstrap resamples for the interval of an exponent
+MOST_STARTS = 4096  # maximum number of starts for the bootstrap; chosen evenly if there are more
+FEW_ROUNDINGS = 16.0  # an error of at most so many roundings is at round-off
+MOST_CORRELATED = 0.9  # upper limit of the lag-1 autocorrelation of residuals
+# For random walks: variance of the least-squares slope relative to that of the slope between both
+# ends; and variance of the increments relative to that of increments of window means (Working
+# 1960).
 OF_WALKS = 6 / 5 * 3 / 2
 
 
@@ -36,7 +37,8 @@ OF_WALKS = 6 / 5 * 3 / 2
 class Growth:
     """Exponent p of a spread over the starts that grows like tᵖ, and its 95 % interval.
 
-    Of sizes it is surely (99.7 %) more than `least`, which is NaN of errors with a sign.
+    For errors without a sign, p is larger than `least` with a confidence of 99.7 %; for errors with
+    a sign, `least` is NaN.
     """
 
     p: float = np.nan
@@ -45,24 +47,24 @@ class Growth:
     least: float = np.nan
 
     def holds(self, exponent: float) -> bool:
-        """Whether an exponent lies in the interval, as it is printed."""
+        """Whether an exponent lies in the interval, rounded as it is printed."""
         return round(self.low, 2) <= exponent <= round(self.high, 2)
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The drift of an ensemble of errors, or of one.
+    """The drift of an ensemble of errors, or of a single error.
 
     Attributes
     ----------
     rate : float
         Least-squares slope over the windows, mean over the starts.
     errors : list of (float, int)
-        Standard errors of the rate, each with its degrees of freedom; the widest counts.
+        Standard errors of the rate with their degrees of freedom; the widest interval is used.
     halves : tuple of float
-        The same slope in the first half of the run, and in the second.
+        The slopes in the first and in the second half of the run.
     growth : Growth
-        Of the spread over the starts; NaN with fewer than `FEWEST_STARTS`, or without a spread.
+        Growth of the spread over the starts; NaN with fewer than `FEWEST_STARTS` or no spread.
     """
 
     rate: float
@@ -71,18 +73,18 @@ class Drift:
     growth: Growth
 
     def half_width(self, confidence: float = 0.95) -> float:
-        """Half the width of the interval of the rate."""
+        """Half the width of the confidence interval of the rate."""
         return float(
             max(stdtrit(degrees, (1 + confidence) / 2) * error for error, degrees in self.errors)
         )
 
     @property
     def verdict(self) -> str:
-        """One of `VERDICTS`, but for `AT_ROUND_OFF`."""
+        """One of `VERDICTS`, except `AT_ROUND_OFF`."""
         first, second = self.halves
         moves = abs(self.rate) > self.half_width(SURELY)
         sizes = not np.isnan(self.growth.least)
-        if sizes:  # which have a rate where they walk, too
+        if sizes:  # errors without a sign, which have a rate in a random walk too
             moves = self.growth.least > 0.5
         if moves and min(first * self.rate, second * self.rate) > 0:
             return LINEAR if abs(second - first) < STEADY * abs(self.rate) else UNSTEADY
@@ -93,17 +95,17 @@ class Drift:
 
 
 def window_weights(ends: Floats) -> Floats:
-    """Weights of sample intervals in equal windows: the share of a window that each fills.
+    """Weights of sample intervals in equal windows: the share of each window that they fill.
 
     Parameters
     ----------
     ends : ndarray, shape ``(intervals + 1,)``
-        Where the intervals end, and the start of the first. They may have any lengths.
+        Start of the first interval, and ends of all intervals. Their lengths may differ.
 
     Returns
     -------
     ndarray, shape ``(intervals, windows)``
-        A multiple of four windows where the intervals are enough for a drift.
+        The number of windows is a multiple of four if there are enough intervals for a drift.
     """
     intervals = len(ends) - 1
     count = 4 * min(WINDOWS // 4, intervals // 4) if intervals >= FEWEST else intervals
@@ -115,17 +117,18 @@ def window_weights(ends: Floats) -> Floats:
 def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> Drift:
     """Measure the drift of errors.
 
-    Errors without a sign grow on average where they walk too, like √t. They drift where they grow
-    faster than so; with few starts, where they do by more than the walk of a single one explains.
+    The mean of errors without a sign grows even in a random walk, like √t. Such errors drift if
+    they grow faster; with few starts, if they grow by more than the random walk of a single start
+    may.
 
     Parameters
     ----------
     times : ndarray, shape ``(windows,)``
-        Means of the time over equal windows, by `window_weights`.
+        Means of the time over equal windows; see `window_weights`.
     windows : ndarray, shape ``(starts, windows)``
-        Means of the error over them.
+        Means of the error over the windows.
     signed : bool, optional
-        Whether errors have a sign; those of vectors are norms of the change, and have none.
+        Whether errors have a sign, unlike norms and absolute values.
 
     Returns
     -------
@@ -154,22 +157,24 @@ def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> Drift:
 
 
 def _slope(times: Floats, values: Floats) -> float:
-    """Least-squares slope; NaN where all times are the same, within one sample interval."""
+    """Least-squares slope; NaN if all times are equal, as within one sample interval."""
     t = times - times.mean()
     return float(values @ t / (t @ t)) if t.any() else np.nan
 
 
 def growth_of_spread(windows: Floats, signed: bool = True) -> Growth:
-    """How the spread over the starts grows, from the mean square change since the first window.
+    """Growth of the spread over the starts, from the mean square change since the first window.
 
-    Compared are the second half of the run and the second quarter, which lie about twice as far
-    from the first window; the interval is that of a bootstrap over the starts, by percentiles.
-    Of errors without a sign it is how their mean square itself grows, since t = 0.
+    The second half of the run is compared with its second quarter, which is about half as far from
+    the first window. The interval is the percentile interval of a bootstrap over the starts. For
+    errors without a sign, the growth is that of their mean square since t = 0.
 
     Parameters
     ----------
     windows : ndarray, shape ``(starts, windows)``
+        Means of the error over equal windows.
     signed : bool, optional
+        Whether errors have a sign.
 
     Returns
     -------
@@ -185,7 +190,7 @@ def growth_of_spread(windows: Floats, signed: bool = True) -> Growth:
     before, after = square[:, early].mean(axis=1), square[:, late].mean(axis=1)
     if not before.any() or not after.any():
         return Growth()
-    # Of the windows from the first one, or from t = 0, squared.
+    # Squared distances of the windows from the first one, or from t = 0.
     distances = (np.arange(count) + (0.0 if signed else 0.5)) ** 2
     farther = np.log(distances[late].mean() / distances[early].mean())
 
@@ -193,7 +198,7 @@ def growth_of_spread(windows: Floats, signed: bool = True) -> Growth:
         return np.asarray(np.log(after[some].sum(axis=-1) / before[some].sum(axis=-1)) / farther)
 
     resampled = np.random.default_rng(0).integers(0, len(chosen), (RESAMPLES, len(chosen)))
-    with np.errstate(divide="ignore", invalid="ignore"):  # where few starts move
+    with np.errstate(divide="ignore", invalid="ignore"):  # if few starts move
         low, high = np.percentile(exponent(resampled), [2.5, 97.5])
     p = float(exponent(np.arange(len(chosen))))
     surely, likely = stdtrit([len(chosen) - 1, np.inf], [(1 + SURELY) / 2, 0.975])

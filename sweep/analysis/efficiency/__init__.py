@@ -1,1 +1,1 @@
-"""What accuracy costs."""
+"""Errors and the work that they cost."""

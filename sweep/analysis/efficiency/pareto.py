@@ -1,4 +1,4 @@
-"""Errors beside their work: the Pareto front of each family, and the least work for an error."""
+"""Pareto fronts of error against work for each family, and the least work for an error."""
 
 import itertools
 import math
@@ -15,17 +15,17 @@ from sweep.analysis.runs.blocks import Booleans, Floats
 from sweep.analysis.runs.selection import axis_values_in_words
 
 WORK = ("steps", "evaluations", "cpu_time")
-FAR = 3.0  # times smaller an error is than what a tenth more work gives, up to order 10
+FAR = 3.0  # factor in the error that 10 % more work cannot give, up to order 10
 
 
 @dataclass(frozen=True)
 class WorkEstimate:
-    """One error of one integrator at one step size or tolerance, and the work that it took.
+    """One error of one integrator at one step size or tolerance, and the work of its runs.
 
     Attributes
     ----------
     integrator, family : str
-        The label in the study, and the family that it is compared within.
+        Label in the study, and the family in which the integrator is compared.
     parameters : dict
         Values of the scanned axes.
     step_size, tolerance : float
@@ -34,36 +34,38 @@ class WorkEstimate:
         ``global_error``, ``energy_error``, …
     units : str
     reference : bool
-        Whether it is measured against a reference solution.
+        Whether the error is measured against a reference solution.
     at : str
-        ``end`` or ``sup``: the error at `time`, or its largest size until then.
+        ``end`` or ``sup``: the error at `time`, or its maximum until then.
     time : float
-        Of an error against a reference the last time at which it resolves the errors of all
-        integrators; of others the end of the run.
+        For an error against a reference, the last time at which the reference resolves the errors
+        of all integrators; for other errors, the end of the run.
     value, low, high : float
-        Size of the error: median over the starts, and range; NaN where no run is complete.
+        Absolute error: median over the starts, and range; NaN if no run is complete.
     floor : float
-        Errors below it cannot be told apart: round-off, or what the reference is wrong by.
+        Uncertainty of the error, because of round-off or the error of the reference. Smaller errors
+        are indistinguishable.
     steps, evaluations, cpu_time : float
-        Of a whole run, medians over the starts: steps with the rejected ones, evaluations of the
-        system's function, and seconds, of repeated runs the least. Of runs that are computed side
-        by side in lanes each has its share of the time. NaN where none are counted.
+        Work of a whole run, medians over the starts: steps including rejected ones, evaluations of
+        the system's function, and seconds. For repeated runs, this is the least time. Runs that are
+        computed together in the lanes of a batch share its time equally. NaN if nothing was
+        counted.
     cpu_time_largest, cpu_time_apart, cpu_time_batch : float
-        Of repeated runs the longest time; by what the next to the least is longer, as a part of
-        it, NaN where they are timed once; and the time of all runs that were computed side by
-        side, which is what was measured. Medians over the starts.
+        Medians over the starts. The longest time of repeated runs; the relative difference of the
+        two shortest times, NaN if runs are timed once; and the time of the whole batch, which is
+        the time that was measured.
     cpu_time_elsewhere : bool
-        Whether some of its runs were computed by another kind of machine, or another version, than
+        Whether some of the runs were computed by another kind of machine, or another version, than
         most runs of the table.
     repeats : int
-        How often each run was timed, at least.
+        Smallest number of times that a run was timed.
     starts, failed, left_out : int
-        Initial conditions that count; runs that stopped early; runs that do not count: these,
-        unfinished ones, and those that left the study.
+        Numbers of initial conditions that are used; of runs that failed; and of all runs that are
+        not used, because they failed, are unfinished, or left the study.
     reference_failed : bool
         Whether complete runs have no error because the reference failed.
     best : tuple of str
-        Which of `WORK` it is best of its family by, see `work.work_table`.
+        The measures in `WORK` by which the row is the best of its family; see `work.work_table`.
     """
 
     integrator: str
@@ -96,20 +98,20 @@ class WorkEstimate:
 
     @property
     def resolved(self) -> bool:
-        """Whether the error stands above round-off and the reference's own error."""
+        """Whether the error exceeds round-off and the error of the reference."""
         return self.value > self.floor
 
     @property
     def cpu_time_measured(self) -> bool:
-        """Whether the CPU time is long, timed often enough, and of the same machine as others."""
+        """Whether the CPU time is long enough, timed often enough, and from the same machine."""
         return not what_cpu_time_lacks(vars(self))
 
     def work_range(self, against: str) -> tuple[float, float]:
-        """A measure of work, and the largest value that cannot be distinguished from it.
+        """The work by a measure, and the largest value that cannot be distinguished from it.
 
-        Steps and evaluations are exact. CPU times are uncertain by the difference of the two least
-        repeats, or by `timing.APART` where a run was timed once. NaN where it cannot be compared
-        with that of others: runs failed, or none is counted or measured.
+        Steps and evaluations are exact. The uncertainty of CPU times is the difference of the two
+        shortest repeats, or `timing.APART` if a run was timed once. Both values are NaN if the work
+        cannot be compared, because runs failed, or nothing was counted or measured.
         """
         work = getattr(self, against)
         timed = against == "cpu_time"
@@ -120,13 +122,13 @@ class WorkEstimate:
         return work, work * (1 + apart) if timed else work
 
     def work_is_comparable(self, against: str) -> bool:
-        """Whether a measure of work can be compared with that of others."""
+        """Whether the work by a measure can be compared with that of other rows."""
         return not math.isnan(self.work_range(against)[0])
 
 
 @dataclass(frozen=True)
 class LeastWork:
-    """The least work that an integrator needs for an error.
+    """The least work that an integrator needs to reach an error.
 
     Attributes
     ----------
@@ -139,15 +141,15 @@ class LeastWork:
     against : str
         One of `WORK`.
     work, work_high : float
-        Work, and the largest work that cannot be distinguished from it: equal except for CPU
-        times, see `WorkEstimate.work_range`.
+        The work, and the largest work that cannot be distinguished from it. They differ only for
+        CPU times; see `WorkEstimate.work_range`.
     interpolated : bool
-        Whether it lies between two measured points; otherwise `work` is that of a point whose
-        error is smaller already.
+        Whether `work` is interpolated between two measured points. Otherwise it is the work of a
+        point with a smaller error.
     equals : tuple of str
-        Of the first of a family the other members whose work cannot be distinguished from it.
+        For the best member of a family, other members whose work cannot be distinguished from it.
     least_of_all : bool
-        Whether no other integrator needs surely less.
+        Whether no other integrator certainly needs less work.
     """
 
     error: str
@@ -178,15 +180,19 @@ def with_pareto_flags(rows: Sequence[WorkEstimate]) -> list[WorkEstimate]:
 
 
 def pareto_front(errors: Floats, work: Floats, high: Floats) -> Booleans:
-    """Which points are on the Pareto front: no other has surely as small an error for less work.
+    """Which points are on the Pareto front: no other has as small an error for certainly less work.
 
     Parameters
     ----------
     errors, work : ndarray, shape ``(n,)``
-        Points where one is NaN are not. Of points that are the same in both, all are on it.
+        Points with NaN are not on the front. Identical points are all on it, or none is.
     high : ndarray, shape ``(n,)``
-        The largest work that cannot be distinguished from `work`. Where the work of two points
-        cannot be distinguished, an error `FAR` times smaller beats.
+        The largest work that cannot be distinguished from `work`. If the work of two points cannot
+        be distinguished, a point whose error is `FAR` times smaller dominates the other.
+
+    Returns
+    -------
+    ndarray of bool, shape ``(n,)``
     """
     far = errors / np.where(high > work, FAR, 1.0)
     surely = np.less.outer(high, work) & np.less_equal.outer(errors, errors)
@@ -195,7 +201,7 @@ def pareto_front(errors: Floats, work: Floats, high: Floats) -> Booleans:
 
 
 def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Rows:
-    """Which integrator of each family needs the least work for errors of 1, 0.1, 0.01, …
+    """Find the integrator of each family that needs the least work for errors of 1, 0.1, 0.01, …
 
     Parameters
     ----------
@@ -205,19 +211,19 @@ def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Ro
     Returns
     -------
     Rows of LeastWork
-        By error, scanned values, level from the largest on, and family. Without a row for a family
-        of which no member was seen to reach the level.
+        By error, scanned values, descending level, and family. Families of which no member reached
+        a level have no row for it.
 
     Raises
     ------
     InputError
-        When `against` is none of these.
+        If `against` is none of these.
 
     Notes
     -----
-    Between the points of an integrator that enclose the level, work is interpolated linearly in
-    the logarithms; it is never extrapolated. Where a point at smaller error took less work than
-    that, or an integrator was only measured at smaller errors, the point's work counts.
+    Work is interpolated linearly in the logarithms between two points of an integrator that enclose
+    the level; it is never extrapolated. If a point with a smaller error took less work than that,
+    or if an integrator was measured only at smaller errors, the work of the point is used.
     """
     check_known("measure of work", against, WORK, key="against")
     found = []
@@ -232,25 +238,27 @@ def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Ro
 
 
 def _setting(row: WorkEstimate) -> tuple[str, str]:
-    """Equal of the rows that are compared with each other."""
+    """Key of a row; only rows with equal keys are compared."""
     return row.error, axis_values_in_words(row.parameters)
 
 
 def rank_at_levels(
     rows: Sequence[WorkEstimate], against: str
 ) -> list[tuple[float, list[LeastWork]]]:
-    """Integrators by the work that they need for each error of a power of ten.
+    """Rank integrators by the work that they need to reach each power of ten of the error.
 
     Parameters
     ----------
     rows : sequence of WorkEstimate
-        Of one error and one combination of scanned values; those that can be compared count.
+        Rows of one error and one combination of scanned values. Rows that cannot be compared are
+        ignored.
     against : str
+        One of `WORK`.
 
     Returns
     -------
     list of (float, list of LeastWork)
-        From the largest error on; those that need least first.
+        By descending error; at each error, by ascending work.
     """
     rows = [row for row in rows if row.work_is_comparable(against)]
     members = grouped(rows, lambda row: (row.family, row.integrator))
@@ -269,7 +277,7 @@ def rank_at_levels(
 
 
 def _resolved_error_levels(rows: Sequence[WorkEstimate]) -> list[float]:
-    """The powers of ten among the errors that are resolved, from the largest on."""
+    """Powers of ten in the range of the resolved errors, the largest first."""
     errors = [row.value for row in rows if row.resolved]
     if not errors:
         return []
@@ -280,9 +288,9 @@ def _resolved_error_levels(rows: Sequence[WorkEstimate]) -> list[float]:
 def _least_work_to_reach_level(
     points: Iterable[WorkEstimate], level: float, against: str
 ) -> list[tuple[float, float, bool]]:
-    """The least work of one integrator for a level, and whether it lies between two points.
+    """The least work with which one integrator reaches a level, and whether it is interpolated.
 
-    Empty where no point reaches the level.
+    Empty if no point reaches the level.
     """
     points = sorted(points, key=lambda row: getattr(row, against))
     reached = [(*row.work_range(against), False) for row in points if row.value <= level]

@@ -1,11 +1,11 @@
-"""CPU times of runs: how often and over how long they were measured, and which can be compared.
+"""CPU times of runs, and whether they are accurate enough to be compared.
 
-A clock is read before and after a batch of up to eight runs that are computed side by side, and
-each run has its share. Every batch costs a call besides its steps, just under a millisecond, and
-what else a machine does makes times longer, never shorter. So of repeated measurements the least
-counts; it is a measurement where it is long against a call, and where another one agrees with it.
-Another kind of machine, or another version, takes other times: what the fewer runs were computed by
-is not compared with the rest.
+The clock is read before and after a batch of up to eight runs that are computed together, and the
+time is divided equally among them. Besides its steps, every batch costs a call of just under a
+millisecond. Other activity of a machine makes times longer, never shorter. Therefore the shortest
+of repeated measurements is used; it is reliable if it is much longer than a call, and if a second
+measurement agrees with it. Times of different kinds of machines or versions are not compared: only
+those of the kind that computed most runs are used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,24 +16,24 @@ import pandas as pd
 import xarray as xr
 
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.blocks import Booleans, Floats, Integers
+from sweep.analysis.runs.blocks import Booleans, Integers, median_or_nan
 
-SHORTEST = 0.01  # seconds of a batch: a call is a tenth of that at most
-FEWEST = 3  # repeats whose two least tell what the machine adds
-APART = 0.1  # of the least: what these may differ by
-ALONE = 1.0  # seconds over which a single measurement is an average over what the machine does
+SHORTEST = 0.01  # seconds; in a batch of at least this time, a call takes at most a tenth
+FEWEST = 3  # smallest number of repeats
+APART = 0.1  # largest relative difference of the two shortest repeats
+ALONE = 1.0  # seconds; a single measurement is enough if it is at least this long
 OF_CELL = ("integrator", "step_size", "tolerance")
-# Over the repeats of a run: the shortest time and the longest, the relative difference of the two
-# shortest, and the time of all runs of the batch with the shortest; NaN where there is none.
+# Over the repeats of a run: the shortest and the longest time, the relative difference of the two
+# shortest, and the time of the whole batch with the shortest; NaN if there is none.
 TIMES = ("cpu_time", "cpu_time_largest", "cpu_time_apart", "cpu_time_batch")
-# And how often it was timed; and whether all its times are of another machine or version than those
-# of most runs. Of a run that has others these alone are not counted.
+# Also: how often a run was timed, and whether all of its times are from another kind of machine or
+# version than those of most runs. If only some are, these are not counted.
 TIMED = (*TIMES, "repeats", "cpu_time_elsewhere")
-# Why a CPU time cannot be compared, and what an experiment needs instead.
+# Why a CPU time cannot be compared, and what the experiment needs.
 ELSEWHERE = "taken by another machine or version than the others"
 FEW = f"timed fewer than {FEWEST} times"
 SHORT = f"in batches of less than {1e3 * SHORTEST:g} ms"
-NOISY = f"with two least that are more than {100 * APART:g} % apart"
+NOISY = f"with the two shortest more than {100 * APART:g} % apart"
 NEEDS = {
     ELSEWHERE: "a store of one machine",
     FEW: "`repeat = 5`",
@@ -43,12 +43,17 @@ NEEDS = {
 
 
 def with_cpu_times_of_runs(full: xr.Dataset) -> xr.Dataset:
-    """A run table with each run once, and its CPU times over all repeats as the variables `TIMED`.
+    """Add statistics of CPU times over repeats as the variables `TIMED`, and drop the repeats.
 
     Parameters
     ----------
     full : xarray.Dataset
         A run table with its repeats.
+
+    Returns
+    -------
+    xarray.Dataset
+        The run table with each run once.
     """
     cell = [*OF_CELL, *selection.scanned_axes(full)]
     frame = pd.DataFrame(
@@ -62,7 +67,7 @@ def with_cpu_times_of_runs(full: xr.Dataset) -> xr.Dataset:
     counts, away = selection.complete_runs(full), _computed_elsewhere(full)
     frame["here"] = pd.Series(counts & ~away).groupby(frame["run"]).transform("any")
     frame["time"] = frame["time"].where(counts & ~(away & frame["here"]))
-    # The runs of a batch have its time in equal shares: just the same number.
+    # The runs of a batch share its time equally, so that their times are the same number.
     together = frame.groupby(["cell", "repeat", "time"])["run"].transform("size")
     frame["batch"] = frame["time"] * together
     ranked = frame.sort_values("time", kind="stable")
@@ -95,14 +100,19 @@ def _computed_elsewhere(full: xr.Dataset) -> Booleans:
 
 
 def cpu_time_of_cell(timed: Mapping[str, Any], runs: Integers | Booleans) -> dict[str, Any]:
-    """The CPU time of a run of one integrator at one step size, as `TIMED`: medians over its runs.
+    """Statistics of the CPU times of one integrator at one step size: medians over its runs.
 
     Parameters
     ----------
     timed : dict of str to ndarray
-        The variables `TIMED`.
+        The variables `TIMED`, by run.
     runs : ndarray
-        Those that count.
+        The runs that are used.
+
+    Returns
+    -------
+    dict of str to float or bool
+        The variables `TIMED`.
     """
     found: dict[str, Any] = {name: median_or_nan(timed[name][runs]) for name in TIMES}
     repeats, elsewhere = timed["repeats"][runs], timed["cpu_time_elsewhere"][runs]
@@ -111,12 +121,16 @@ def cpu_time_of_cell(timed: Mapping[str, Any], runs: Integers | Booleans) -> dic
 
 
 def comparable_cpu_time_of_cell(cell: xr.Dataset) -> float:
-    """The CPU time of a complete run, the median; NaN where it cannot be compared with others.
+    """Median CPU time of the complete runs; NaN if it cannot be compared with others.
 
     Parameters
     ----------
     cell : xarray.Dataset
-        Runs of one integrator at one step size, `with_cpu_times_of_runs`.
+        Runs of one integrator at one step size, from `with_cpu_times_of_runs`.
+
+    Returns
+    -------
+    float
     """
     timed = {name: cell[name].values for name in TIMED}
     found = cpu_time_of_cell(timed, selection.complete_runs(cell))
@@ -124,18 +138,17 @@ def comparable_cpu_time_of_cell(cell: xr.Dataset) -> float:
     return float(found["cpu_time"]) if comparable else np.nan
 
 
-def median_or_nan(values: Floats) -> float:
-    """The median; NaN of none."""
-    return float(np.median(values)) if len(values) else np.nan
-
-
 def what_cpu_time_lacks(timed: Mapping[str, Any]) -> list[str]:
-    """Why a CPU time cannot be compared with others, of `NEEDS`; empty where it can be.
+    """Why a CPU time cannot be compared with others: a key of `NEEDS`, or empty if it can.
 
     Parameters
     ----------
     timed : dict of str to object
-        Of `cpu_time_of_cell`.
+        Result of `cpu_time_of_cell`.
+
+    Returns
+    -------
+    str
     """
     batch, repeats = timed["cpu_time_batch"], timed["repeats"]
     if timed["cpu_time_elsewhere"]:
@@ -148,11 +161,15 @@ def what_cpu_time_lacks(timed: Mapping[str, Any]) -> list[str]:
 
 
 def why_cpu_times_not_comparable(rows: Iterable[Any]) -> str:
-    """Why CPU times cannot be compared, and what to add to the study; empty where all can be.
+    """Why CPU times cannot be compared, and what to add to the study; empty if all can be.
 
     Parameters
     ----------
     rows : sequence of WorkEstimate
+
+    Returns
+    -------
+    str
     """
     timed = [what_cpu_time_lacks(vars(row)) for row in rows if row.cpu_time > 0]
     lacking = [own for own in timed if own]

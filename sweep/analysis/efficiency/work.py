@@ -1,4 +1,4 @@
-"""What accuracy costs: errors against steps, evaluations and CPU time, and who needs least."""
+"""Errors against steps, evaluations and CPU time (work–precision)."""
 
 from collections.abc import Sequence
 
@@ -10,56 +10,56 @@ from sweep.analysis.convergence import curves
 from sweep.analysis.convergence.slopes import MARGIN
 from sweep.analysis.efficiency import timing
 from sweep.analysis.efficiency.pareto import WorkEstimate, with_pareto_flags
-from sweep.analysis.efficiency.timing import median_or_nan
 from sweep.analysis.runs import selection, summaries
-from sweep.analysis.runs.blocks import Floats, Integers
+from sweep.analysis.runs.blocks import Floats, Integers, median_or_nan
 from sweep.analysis.runs.states import INITIAL
 
 GLOBAL = "global_error"
-SAMPLED = 2**21  # values of a series by which it is found until when the reference holds
-ROUNDINGS = 16  # of a quantity's size: invariants that are kept to so many are kept to round-off
+SAMPLED = 2**21  # maximum number of values for finding the last time that the reference resolves
+ROUNDINGS = 16  # an invariant with a relative error of at most so many roundings is at round-off
 
 
 def work_table(
     dataset: xr.Dataset | xr.DataTree, error: str | None = None, at: str = "end"
 ) -> list[WorkEstimate]:
-    """Errors of every integrator beside the work that they took, the best of each family marked.
+    """Errors and work of every integrator, with the best of each family marked.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     error : str, optional
-        One error over ``(run, time)``; by default ``global_error`` where there is a reference, and
-        those of all invariants and constraints.
+        One error over ``(run, time)``. By default all errors of invariants and constraints, and
+        ``global_error`` if there is a reference.
     at : {"end", "sup"}, optional
-        An error against the reference at the last time at which it resolves the errors of all
-        integrators, or the largest until then. Of other errors always the largest over the run.
+        Take an error against the reference at the last time at which the reference resolves the
+        errors of all integrators, or its maximum until then. Other errors are always the maximum
+        over the run.
 
     Returns
     -------
     list of WorkEstimate
-        By scanned values, integrator and step size or tolerance, the errors of each together.
+        By scanned values, integrator, step size or tolerance, and error.
 
     Raises
     ------
     InputError
-        When there is no such error, no run is complete, or `at` is neither.
+        If there is no such error, no run is complete, or `at` is invalid.
 
     Notes
     -----
-    *Best of its family* are the points of its Pareto front: those for which no other point of the
-    family, of any of its members at any step size, reaches as small an error for as little work.
-    A family are the methods of one construction, such as ``rkmk``, with all compositions,
-    projections and step controls. Errors at the floor count as equal, so of those only the
-    cheapest is best; a point at which runs failed never is. CPU times are compared where they are
-    measured, see `timing`: long enough, and by repeats that agree.
+    A family consists of the methods of one construction, such as ``rkmk``, with all compositions,
+    projections and step size controls. The best of a family are the points on its Pareto front: no
+    other point of the family, of any member at any step size, reaches as small an error with as
+    little work. Errors at the floor are regarded as equal, so that only the cheapest of them is
+    best; a point with failed runs is never best. CPU times are compared only if they are long
+    enough and repeats agree; see `timing`.
     """
     dataset = timing.with_cpu_times_of_runs(selection.run_table(dataset))
     errors = chosen_errors_for_work(dataset, error, at)
     counts = selection.complete_runs(dataset)
     if not counts.any():
-        raise InputError("no run is complete: `sweep status` says which failed or are pending.")
+        raise InputError("no run is complete: `sweep status` shows how many failed or are pending.")
     stopped = dataset["status"].values > 0 if "status" in dataset else ~counts
     steps = _counted_work_of_runs(dataset, ["steps", "rejected_steps"])
     evaluations = _counted_work_of_runs(dataset, ["evaluations"])
@@ -114,7 +114,16 @@ def chosen_errors_for_work(
     ----------
     dataset : xarray.Dataset
     error, at : str
-        As of `work_table`, checked.
+        See `work_table`.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    InputError
+        If there is no error, or if `error` or `at` is invalid.
     """
     if error is not None:
         selection.run_table_variable(dataset, error)
@@ -133,7 +142,7 @@ def chosen_errors_for_work(
 
 
 def integrator_families(dataset: xr.Dataset) -> dict[str, str]:
-    """The family of each integrator, by label; of one that declares none its base method."""
+    """Family of each integrator by label; the base method if an integrator declares no family."""
     described, found = selection.integrator_descriptions(dataset), {}
     for label in dict.fromkeys(dataset["integrator"].values.tolist()):
         said = described.get(label, {})
@@ -142,7 +151,7 @@ def integrator_families(dataset: xr.Dataset) -> dict[str, str]:
 
 
 def _error_sizes_of_runs(dataset: xr.Dataset, name: str, at: str) -> tuple[Floats, Floats, Floats]:
-    """Size of an error of each run, its floor, and the time until which it is taken."""
+    """Absolute error of each run, its floor, and the time at which or until which it is taken."""
     if not selection.is_error_against_reference(dataset, name):
         values = summaries.results(dataset, [f"{name}@max"])[f"{name}@max"].values
         ends = np.full(len(values), float(dataset["time"].values[-1]))
@@ -152,18 +161,18 @@ def _error_sizes_of_runs(dataset: xr.Dataset, name: str, at: str) -> tuple[Float
         cell = selection.take_runs(dataset, runs)
         place = _last_sample_resolved_by_reference(cell, name, at)
         own = np.zeros(len(runs))
-        if "reference_error" in cell:  # NaN where it failed
+        if "reference_error" in cell:  # NaN where the reference failed
             share = curves.share_of_reference_error(cell)
             own = share * _error_size_at_sample(cell, "reference_error", place, at)
         size = _error_size_at_sample(cell, name, place, at)
         values[runs] = np.where(np.isfinite(own), size, np.nan)
-        floors[runs] = MARGIN * np.maximum(own, curves.least_known_errors(cell, name))
+        floors[runs] = MARGIN * np.maximum(own, curves.round_off_of_errors(cell, name))
         times[runs] = cell["time"].values[place]
     return values, floors, times
 
 
 def _error_size_at_sample(dataset: xr.Dataset, name: str, place: int, at: str) -> Floats:
-    """Size of an error at a sample, or its largest until then; shape ``(run,)``."""
+    """Absolute error at a sample, or its maximum until then; shape ``(run,)``."""
     dataset = dataset.isel(time=slice(0, place + 1))
     of = summaries.Column(name, "time" if at == "end" else "abs_max", place, name)
     return np.abs(summaries.reduce_result_columns(dataset, [of])[name])
@@ -187,7 +196,7 @@ def _last_sample_resolved_by_reference(dataset: xr.Dataset, name: str, at: str) 
 
 
 def _runs_of_starts_that_fit_memory(dataset: xr.Dataset, runs: Integers) -> Integers:
-    """Runs of an integrator with as many of its starts as fit into memory."""
+    """Runs of an integrator for as many of its starts as fit into memory."""
     if len(runs) * dataset.sizes["time"] <= SAMPLED:
         return runs
     starts, start = selection.distinct_values_and_codes(dataset["initial_condition"].values[runs])
@@ -196,7 +205,7 @@ def _runs_of_starts_that_fit_memory(dataset: xr.Dataset, runs: Integers) -> Inte
 
 
 def _round_off_floor_of_invariant(dataset: xr.Dataset, name: str) -> Floats:
-    """Round-off floor of an invariant or constraint: some ε of its size at the start."""
+    """Round-off floor of an invariant or constraint: `ROUNDINGS` roundings of its initial value."""
     quantity, epsilon = name.removesuffix("_error"), selection.relative_round_off_of_runs(dataset)
     if dataset[name].attrs.get("kind") == "constraint":
         return ROUNDINGS * epsilon
@@ -207,7 +216,7 @@ def _round_off_floor_of_invariant(dataset: xr.Dataset, name: str) -> Floats:
 
 
 def _counted_work_of_runs(dataset: xr.Dataset, names: Sequence[str]) -> Floats:
-    """A sum of counters of each run; NaN where none are counted."""
+    """Sum of some counters of each run; NaN if nothing was counted."""
     counters = (dataset[name].values for name in names if name in dataset)
     counted = sum(counters, np.zeros(dataset.sizes["run"]))
     return np.where(counted > 0, counted, np.nan)

@@ -1,1 +1,1 @@
-"""Runs of a table: selected, as scalars, as a grid."""
+"""Run tables: selection by expressions, reduction to scalars, and pivoting to a grid."""

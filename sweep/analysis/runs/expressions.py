@@ -1,8 +1,9 @@
-"""Conditions on runs, as people write them: ``integrator == 'rk4' and step_size < 0.05``.
+"""Conditions on runs, such as ``integrator == 'rk4' and step_size < 0.05``.
 
-An expression is data: its tokens and the nodes of its tree are each one of a short list, and it is
-evaluated on arrays by the few operators that it may have. It calls nothing and reaches nothing but
-the columns that it names, so that one from a stranger's study or a web page may be evaluated.
+Expressions are evaluated safely, even if they come from an untrusted study or a web page. Only a
+short list of tokens and of nodes of the syntax tree is allowed, and only a few operators are
+applied to arrays. An expression cannot call anything, nor access anything except the columns that
+it names.
 
 ::
 
@@ -14,11 +15,11 @@ the columns that it names, so that one from a stranger's study or a web page may
               | NAME | NAME "@" (NAME | NUMBER) | constant | "(" value ")"
     constant  = NUMBER | TEXT | "True" | "False"
 
-Precedence, chains (``0 < a <= b``), numbers and the escapes in ``'text'`` or ``"text"`` are
-Python's; ``and``, ``or`` and ``not`` are those of each run. Text is compared with text, numbers
-with numbers, and ``True`` counts as 1. Arithmetic is in double precision. A number or text that a
-run does not have (NaN, None) differs from everything: of the comparisons only ``!=`` and ``not in``
-hold. An expression has at most `LONGEST` characters and `DEEPEST` levels.
+Precedence, chains (``0 < a <= b``), numbers and the escapes in ``'text'`` or ``"text"`` are as in
+Python; ``and``, ``or`` and ``not`` apply to each run. Text is compared with text, and numbers with
+numbers; ``True`` is equal to 1. Arithmetic is in double precision. A missing number or text (NaN,
+None) differs from every value: only ``!=`` and ``not in`` are true. An expression has at most
+`LONGEST` characters and `DEEPEST` levels.
 """
 
 import ast
@@ -37,11 +38,11 @@ from sweep.analysis.runs.blocks import Booleans
 
 EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
 LONGEST = 10_000  # characters
-DEEPEST = 50  # brackets within brackets, and operators within operators
+DEEPEST = 50  # levels of nested parentheses and operators
 
 NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.])"
 NAME = r"[^\W\d]\w*"
-TOKEN = re.compile(  # what has no group is foreign
+TOKEN = re.compile(  # tokens outside of the groups are not allowed
     rf"""(?P<space>\s+)
     |(?P<name>{NAME}(?:@(?:{NUMBER}|{NAME}))?)
     |(?P<constant>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|{NUMBER})
@@ -54,24 +55,24 @@ WORDS = ("and", "or", "not", "in", "True", "False")
 INSTEAD = {
     "=": "equality is written ==",
     "is": "write '==' for 'is'",
-    "@": "'@' stands without spaces between a series and what is asked of it: energy_error@max",
-    ".": "attributes, as of 'a.b', cannot be asked for",
+    "@": "write '@' without spaces between a series and its reduction: energy_error@max",
+    ".": "attributes, such as 'a.b', are not allowed",
     **dict.fromkeys("'\"", "a quote is not closed"),
     **{sign: f"write 'and' for {sign!r}" for sign in ("&", "&&")},
     **{sign: f"write 'or' for {sign!r}" for sign in ("|", "||")},
     **{sign: f"write 'not' for {sign!r}" for sign in ("~", "!")},
 }
 ALLOWED = (
-    "there may be names, numbers, text in quotes, ==, !=, <, <=, >, >=, and, or, not, in [...], "
-    "+, -, *, / and brackets"
+    "use names, numbers, text in quotes, ==, !=, <, <=, >, >=, and, or, not, in [...], "
+    "+, -, *, / and parentheses"
 )
 
 CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
 CONDITIONS, NUMBERS, ANY = (CONDITION,), (NUMERIC, CONDITION), (NUMERIC, CONDITION, TEXT)
-# Operations by their node in a tree, and the kinds of values that they take.
+# Operations by node of the syntax tree, with the kinds of values that they accept.
 OPERATIONS: dict[type[ast.AST], tuple[Callable[..., Any], tuple[str, ...]]] = {
     ast.Eq: (np.equal, ANY),
-    ast.NotEq: (lambda one, other: ~np.equal(one, other), ANY),  # also where text is missing
+    ast.NotEq: (lambda one, other: ~np.equal(one, other), ANY),  # true for missing text too
     ast.Lt: (np.less, ANY),
     ast.LtE: (np.less_equal, ANY),
     ast.Gt: (np.greater, ANY),
@@ -90,11 +91,11 @@ AMONG, LISTS = (ast.In, ast.NotIn), (ast.List, ast.Tuple)
 NODES = (*OPERATIONS, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, *AMONG, *LISTS, ast.Name,
          ast.Load, ast.Constant)  # fmt: skip
 TEXTS = np.dtypes.StringDType(na_object=np.nan)
-Operand = tuple[ast.expr, NDArray[Any]]  # and its value
+Operand = tuple[ast.expr, NDArray[Any]]  # a node and its value
 
 
 class Refusal(Exception):
-    """Why an expression cannot be evaluated, in words."""
+    """Raised with the reason why an expression cannot be evaluated."""
 
 
 def evaluate_expression(
@@ -108,26 +109,27 @@ def evaluate_expression(
     Parameters
     ----------
     text : str
-        In the grammar of this module.
+        An expression in the grammar of this module.
     runs : int
         Number of runs.
     read : callable
-        Gives columns by their names, such as ``step_size`` and ``energy_error@max``: of each run
-        numbers, text or booleans. It may raise `Refusal`.
+        Returns columns by names such as ``step_size`` and ``energy_error@max``. Columns have a
+        number, text or boolean for each run. It may raise `Refusal`.
     named : dict of str to (dict of str to int)
-        By column, names of its values: in comparisons they may stand for the values.
+        By column, names that may be written for values in comparisons.
 
     Returns
     -------
     held : ndarray of bool, shape ``(runs,)``
+        Whether the condition is true.
     columns : dict of str to ndarray
-        What was read.
+        The columns that were read.
 
     Raises
     ------
     InputError
-        If the text is not in the grammar, too long or nested too deeply, if text is compared with
-        a number, or the result is not true or false; with what to write instead.
+        If the text is not in the grammar, too long or nested too deeply; if text is compared with
+        a number; or if the result is not true or false. The message says what to write instead.
     """
     if not isinstance(text, str):
         raise InputError(f"expected an expression as text, got {text!r}", key="where")
@@ -139,7 +141,7 @@ def evaluate_expression(
         with np.errstate(all="ignore"):
             held = _Evaluation(values, named).value_of(tree)
         if held.dtype != bool:
-            raise Refusal("it is no condition that holds or not for each run")
+            raise Refusal("it is not a condition, true or false for each run")
     except (Refusal, UnicodeError) as refusal:
         reason = str(refusal).rstrip(".")
         end = "" if reason.endswith("?") else "."
@@ -151,16 +153,16 @@ def evaluate_expression(
 
 
 def _parse(text: str) -> tuple[ast.expr, list[str]]:
-    """The tree of an expression, and the names in it: each once, in the order of the text."""
+    """Syntax tree of an expression, and the names in it, each once, in order of appearance."""
     if len(text) > LONGEST:
         raise Refusal(f"it has {len(text):,} characters; expected {LONGEST:,} at most")
     if not text:
         raise Refusal("it is empty")
-    parts, names = [], []  # of these the tree has n0, n1, …
+    parts, names = [], []  # the tree has n0, n1, … instead of the names
     for token in TOKEN.finditer(text):
         found, kind = token.group(), token.lastgroup
         if kind is None or (keyword.iskeyword(found) and found not in WORDS):
-            raise Refusal(INSTEAD.get(found, f"{found!r} cannot stand in it: {ALLOWED}"))
+            raise Refusal(INSTEAD.get(found, f"{found!r} is not allowed: {ALLOWED}"))
         if kind == "name" and found not in WORDS:
             names.append(found)
             found = f"n{len(names) - 1}"
@@ -176,7 +178,7 @@ def _parse(text: str) -> tuple[ast.expr, list[str]]:
         reason = getattr(error, "msg", str(error))
         raise (too_deep if "too many nested" in reason else Refusal(reason)) from None
     level: list[ast.AST] = [tree]
-    for _ in range(DEEPEST + 1):  # the last for operators of the deepest
+    for _ in range(DEEPEST + 1):  # one more level, for the operators of the deepest
         for node in level:
             match node:
                 case ast.Name():
@@ -194,7 +196,7 @@ def _parse(text: str) -> tuple[ast.expr, list[str]]:
 
 
 def _numbers_or_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """A column as numbers, booleans, or text of which some may be missing."""
+    """Convert a column to numbers, booleans, or text, in which values may be missing."""
     if array.dtype.kind in "biuf":
         return array
     values = [np.nan if value is None or value != value else value for value in array.tolist()]
@@ -207,7 +209,7 @@ def _numbers_or_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Evaluation:
-    """Evaluator of a tree of `NODES`, to arrays over the runs, or of no dimension."""
+    """Evaluates a tree of `NODES` to arrays over the runs, or to arrays without dimension."""
 
     def __init__(
         self, columns: Mapping[str, NDArray[Any]], named: Mapping[str, Mapping[str, int]]
@@ -233,7 +235,7 @@ class _Evaluation:
                 return value if rest else _apply(op, (first, value))
             case ast.Compare():
                 return self._compare(node)
-        raise Refusal("a list stands only behind 'in'")
+        raise Refusal("a list is allowed only after 'in'")
 
     def _compare(self, node: ast.Compare) -> NDArray[Any]:
         """A chain of comparisons: ``a < b < c`` is ``a < b and b < c``."""
@@ -246,14 +248,14 @@ class _Evaluation:
                 held = held & _apply(type(op), left, side)
                 left = side
             elif not isinstance(right, LISTS) or right is not node.comparators[-1]:
-                raise Refusal("behind 'in' stands a list, such as ['rk4', 'rk45'], and no more")
+                raise Refusal("after 'in' expected a list, such as ['rk4', 'rk45'], and no more")
             else:
                 found = _is_among(left, [self._side(item, column) for item in right.elts])
                 held = held & (found == isinstance(op, ast.In))
         return held
 
     def _side(self, node: ast.expr, column: str) -> Operand:
-        """One side of a comparison, where names of values of `column` stand for the values."""
+        """Evaluate one side of a comparison; names of values of `column` stand for the values."""
         if not (column and isinstance(node, ast.Constant) and isinstance(node.value, str)):
             return node, self.value_of(node)
         known = self._named[column]
@@ -264,11 +266,11 @@ class _Evaluation:
 
 
 def _is_among(left: Operand, items: list[Operand]) -> Booleans:
-    """Where a value equals an item: one look-up for all constants, as lists of runs are long."""
+    """Where a value equals an item; constants are looked up at once, since lists may be long."""
     node, values = left
     constants = [item for item in items if not item[1].ndim]
     for item in constants:
-        _apply(ast.Eq, (node, values.ravel()[:0]), item)  # refuses one of another kind
+        _apply(ast.Eq, (node, values.ravel()[:0]), item)  # raises `Refusal` if the kinds differ
     wanted = {value.item() for _, value in constants}
     held = np.array([value in wanted for value in values.ravel().tolist()], dtype=bool)
     others = (_apply(ast.Eq, left, item) for item in items if item[1].ndim)
@@ -276,7 +278,7 @@ def _is_among(left: Operand, items: list[Operand]) -> Booleans:
 
 
 def _apply(op: type[ast.AST], *operands: Operand) -> NDArray[Any]:
-    """The result of an operation; it is refused of operands of another kind."""
+    """Apply an operation; raise `Refusal` if operands are of the wrong kind."""
     operation, expected = OPERATIONS[op]
     values = [value for _, value in operands]
     kinds = [{"T": TEXT, "b": CONDITION}.get(value.dtype.kind, NUMERIC) for value in values]

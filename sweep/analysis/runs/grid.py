@@ -1,7 +1,7 @@
 """Pivot a run table to the full grid of its axes.
 
-A run table (dimension `run`) holds ragged and growing studies; a selection of it that is a full
-grid is easier to reduce and to plot along named dimensions.
+A run table has one dimension `run`, so that studies may be ragged and may be extended. A selection
+that is a full grid is easier to reduce and to plot along named dimensions.
 """
 
 import math
@@ -15,7 +15,7 @@ from integrators.errors import InputError
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import SMALL, Integers
 
-# Fill values where the selection has no run; other variables have NaN, 0 or an empty label.
+# Fill values for grid points without a run; other variables have NaN, 0 or an empty label.
 MISSING: dict[str, Any] = {"status": -1}
 FILLS: dict[str, Any] = {"f": np.nan, "O": "", "U": "", "T": ""}
 
@@ -26,23 +26,23 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
-        One experiment, or a selection of its runs, e.g. ``ds.query(run="gravity == 9.81")``.
+        One experiment, or a selection of its runs, such as ``ds.query(run="gravity == 9.81")``.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions ``(integrator, step_size, scanned axes…, initial_condition)`` in the place of
-        `run`, other dimensions behind them; ``tolerance`` in the place of ``step_size`` where all
-        runs are adaptive, and ``repeat`` behind ``initial_condition`` where there are several.
-        Labels stand in the study's order, numbers ascend; axes of a family of initial
-        conditions are coordinates along ``initial_condition``. Where the selection has no run stand
-        NaN, an empty label, False or 0, and ``status`` -1 (pending). Series that are Dask arrays
-        stay Dask arrays.
+        The dimension `run` is replaced by ``(integrator, step_size, scanned axes…,
+        initial_condition)``, followed by the other dimensions. If all runs are adaptive,
+        ``tolerance`` replaces ``step_size``; if runs are repeated, ``repeat`` follows
+        ``initial_condition``. Labels are in the study's order, numbers ascend. Axes of a family of
+        initial conditions are coordinates along ``initial_condition``. Grid points without a run
+        have NaN, an empty label, False or 0, and ``status`` -1 (pending). Dask arrays remain Dask
+        arrays.
 
     Raises
     ------
     InputError
-        When adaptive and fixed runs are mixed, or when two runs share a place.
+        If adaptive and fixed-step runs are mixed, or if two runs share a grid point.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 
 def _step_size_or_tolerance(dataset: xr.Dataset) -> str:
-    """The axis of the runs; `InputError` for a mix, which has no common one."""
+    """The axis that all runs have; `InputError` if adaptive and fixed-step runs are mixed."""
     adaptive = selection.adaptive_runs(dataset)
     if adaptive.any() and not adaptive.all():
         raise InputError(
@@ -111,12 +111,16 @@ def _pivot(array: xr.Variable, names: Sequence[str], runs: Integers, fill: Any) 
     Parameters
     ----------
     array : xarray.Variable
-        If of Dask, the result is that too, in chunks that fit into memory.
+        If it is a Dask array, the result is a Dask array with chunks that fit into memory.
     names : sequence of str
     runs : ndarray of int
-        The run at each place of the grid, -1 where there is none.
+        The run at each grid point, or -1.
     fill : float, int or str
-        What stands where there is none.
+        Value of grid points without a run.
+
+    Returns
+    -------
+    xarray.Variable
     """
     array = array.transpose("run", ...)
     if array.chunks and len(names) > 1:

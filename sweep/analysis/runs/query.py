@@ -1,4 +1,4 @@
-"""Choose runs by an expression, as ``integrator == "variational" and step_size < 1e-3``."""
+"""Selection of runs by an expression, ``integrator == "variational" and step_size < 1e-3``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, TypeVar
@@ -14,35 +14,34 @@ from sweep.analysis.runs.selection import run_table
 from sweep.analysis.runs.summaries import AT, parse_result_column, reduce_result_columns
 
 Found = TypeVar("Found", bound=Sized)
-LISTED = 8  # values of a coordinate that a message names
+LISTED = 8  # maximum number of values of a coordinate in a message
 
 
 def query(data: xr.Dataset | xr.DataTree, expression: str) -> xr.Dataset | xr.DataTree:
-    """Choose the runs for which an expression holds.
+    """Select the runs that satisfy an expression.
 
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
         One experiment, a selection of its runs, or the tree of `sweep.open_study`.
     expression : str
-        Comparisons of the coordinates and variables over ``run`` with numbers, text in quotes and
-        each other, with ``and``, ``or``, ``not``, ``in [...]``, brackets and ``+ - * /``:
-        ``integrator in ['rk4', 'rk45'] and not gravity > 5``. A status may be named,
-        ``status == 'not_converged'``, and of series everything may be asked that `results` gives:
-        ``energy_error@max > 1e-8``. Nothing else is possible; the grammar is
-        that of `sweep.analysis.runs.expressions`.
+        Comparisons of coordinates and variables over ``run`` with numbers, quoted text and each
+        other, with ``and``, ``or``, ``not``, ``in [...]``, parentheses and ``+ - * /``:
+        ``integrator in ['rk4', 'rk45'] and not gravity > 5``. A status may be given by name, as in
+        ``status == 'not_converged'``, and time series by the reductions that `results` has, as in
+        ``energy_error@max > 1e-8``. Nothing else is possible; for the grammar, see
+        `sweep.analysis.runs.expressions`.
 
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        The runs for which it holds, as lazy as they were; of a tree, the experiments that have
-        some.
+        The selected runs; lazy arrays remain lazy. A tree has the experiments with selected runs.
 
     Raises
     ------
     InputError
-        When it cannot be evaluated, saying which names there are; when it holds for no run, saying
-        which values there are.
+        If the expression cannot be evaluated, with the names that exist; or if no run satisfies it,
+        with the values that exist.
 
     Examples
     --------
@@ -69,26 +68,26 @@ def query(data: xr.Dataset | xr.DataTree, expression: str) -> xr.Dataset | xr.Da
 def ask_each_experiment(
     ask: Callable[[Any], Found], experiments: Mapping[str, Any]
 ) -> tuple[dict[str, Found], list[tuple[str, InputError]]]:
-    """Ask each of some experiments.
+    """Analyse each of several experiments, and collect the results and errors.
 
     Parameters
     ----------
     ask : callable
-        Takes one, and returns what has a length; raises `InputError` where something is missing.
+        Takes an experiment and returns a sequence; it raises `InputError` if results are missing.
     experiments : dict
-        By name.
+        Experiments by name.
 
     Returns
     -------
     found : dict
-        By name.
+        Results by name.
     refused : list of (str, InputError)
-        Names of those that have no answer, and why.
+        Names of the experiments without a result, and why.
 
     Raises
     ------
     InputError
-        Where no experiment has any.
+        If no experiment has a result.
     """
     found, refused = dict[str, Found](), []
     for name, experiment in experiments.items():
@@ -102,7 +101,7 @@ def ask_each_experiment(
 
 
 def query_refusals_in_words(refused: Iterable[tuple[str, InputError]]) -> list[str]:
-    """Merge equal messages of several experiments, each behind the names of its experiments."""
+    """Merge equal messages; each follows the names of the experiments that it is about."""
     names: dict[str, list[str]] = {}
     for name, error in refused:
         names.setdefault(str(error), []).append(name)
@@ -119,7 +118,7 @@ def runs_where_expression_holds(dataset: xr.Dataset, expression: str) -> Boolean
     dataset : xarray.Dataset
         A run table.
     expression : str
-        As of `query`.
+        See `query`.
 
     Returns
     -------
@@ -128,13 +127,13 @@ def runs_where_expression_holds(dataset: xr.Dataset, expression: str) -> Boolean
     Raises
     ------
     InputError
-        When it cannot be evaluated.
+        If the expression cannot be evaluated.
     """
     return _evaluate(dataset, expression)[0]
 
 
 def _evaluate(dataset: xr.Dataset, expression: str) -> tuple[Booleans, dict[str, NDArray[Any]]]:
-    """For which runs an expression holds, and the columns that it names."""
+    """A mask of the runs that satisfy an expression, and the columns that it names."""
 
     def read(names: list[str]) -> dict[str, NDArray[Any]]:
         for name in names:
@@ -171,7 +170,7 @@ def _why_name_is_unknown(dataset: xr.Dataset, name: str) -> str:
 
 
 def _values_in_words(dataset: xr.Dataset, name: str, column: NDArray[Any]) -> str:
-    """The values of a column, or the least and the largest of many."""
+    """The values of a column as text; the smallest and the largest if there are many."""
     values = [value for value in dict.fromkeys(column.tolist()) if value == value]
     if not values:
         return "none"

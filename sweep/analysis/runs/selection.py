@@ -1,7 +1,8 @@
-"""Selections of a run table: its axes, groups of its runs, the runs that count."""
+"""Axes of a run table, groups of its runs, and the runs that are used in analyses."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,13 +14,13 @@ from integrators.errors import InputError, suggest_nearest
 from integrators.precision import ARITHMETIC, DOUBLE, ROUND_OFF
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers
 
-# Coordinates along `run` that every run table has; any other is an axis that the study scans, or,
-# where it says so, one of a family of initial conditions.
+# Coordinates along `run` that every run table has. Others are axes that the study scans, or axes of
+# a family of initial conditions, which an attribute marks.
 RUN_COORDINATES = ("run", "run_id", "integrator", "step_size", "tolerance", "adaptive",
                    "initial_condition", "ensemble", "repeat", "in_study")  # fmt: skip
 
-# Errors that are measured against a reference solution, which has an error of its own; systems may
-# have others, whose attribute `kind` says so.
+# Errors that are measured against a reference solution. Systems may have others, which an attribute
+# `kind` marks.
 REFERENCE_ERRORS = ("global_error", "position_error", "velocity_error", "attitude_error",
                     "direction_error", "angular_velocity_error",
                     "angular_momentum_error")  # fmt: skip
@@ -33,7 +34,7 @@ def run_table(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     Raises
     ------
     InputError
-        When it is no run table, or when the selection left no run.
+        If it is not a run table, or has no runs.
     """
     dataset = dataset.to_dataset() if isinstance(dataset, xr.DataTree) else dataset
     needed = ("integrator", "step_size", "initial_condition")
@@ -48,7 +49,7 @@ def run_table(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 
 def run_table_without_repeats(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
-    """The run table with each run once: repeats are for CPU times alone."""
+    """The run table with each run once. Repeats are used for CPU times only."""
     dataset = run_table(dataset)
     if "repeat" not in dataset.coords:
         return dataset
@@ -57,7 +58,7 @@ def run_table_without_repeats(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
 
 
 def run_table_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
-    """The variable of this name; InputError, with similar names, if there is none."""
+    """The variable of this name; `InputError`, with similar names, if there is none."""
     if name not in dataset.data_vars:
         there = [str(key) for key in dataset.data_vars if str(key).endswith("_error")]
         advice = (
@@ -75,7 +76,7 @@ def is_error_against_reference(dataset: xr.Dataset, name: str) -> bool:
 
 
 def name_of_energy_quantity(dataset: xr.Dataset) -> str:
-    """Name of the quantity of kind ``energy``, ``energy`` where none says that it is one."""
+    """Name of the quantity of kind ``energy``; by default ``energy``."""
     for name, array in dataset.data_vars.items():
         if array.attrs.get("kind") == "energy":
             return str(name).removesuffix("_error")
@@ -83,7 +84,7 @@ def name_of_energy_quantity(dataset: xr.Dataset) -> str:
 
 
 def scanned_axes(dataset: xr.Dataset) -> tuple[str, ...]:
-    """Names of the coordinates along `run` that the study scans, e.g. ``("gravity",)``."""
+    """Names of the coordinates along `run` that the study scans, such as ``("gravity",)``."""
     return tuple(
         str(name)
         for name, coordinate in dataset.coords.items()
@@ -99,10 +100,10 @@ def is_axis_of_initial_conditions(coordinate: xr.DataArray) -> bool:
 
 
 def complete_runs(dataset: xr.Dataset, also_stopped: bool = False) -> Booleans:
-    """Mask of the runs that count: computed to the end and in the study; shape ``(run,)``.
+    """Mask of the runs of the study that are complete; shape ``(run,)``.
 
-    With `also_stopped`, runs that blew up, left their domain or did not converge count too, as
-    their samples until then are results.
+    With `also_stopped`, the mask includes runs that blew up, left their domain or did not converge:
+    their samples until then are valid results.
     """
     counts = np.ones(dataset.sizes["run"], dtype=bool)
     stopped = np.zeros_like(counts)
@@ -118,6 +119,58 @@ def complete_runs(dataset: xr.Dataset, also_stopped: bool = False) -> Booleans:
     return counts
 
 
+@dataclass(frozen=True)
+class JudgedRuns:
+    """The runs of a cell that are used, and up to which sample.
+
+    Attributes
+    ----------
+    positions : ndarray of int
+        Positions of these runs along `run`.
+    samples : int
+        Number of samples that all of these runs have, including the start.
+    stopped : int
+        Number of these runs that fail after the last of the samples.
+    """
+
+    positions: Integers
+    samples: int
+    stopped: int
+
+
+def judged_runs(cell: xr.Dataset, enough: int) -> JudgedRuns:
+    """Choose the runs of a cell to use: the complete ones, or, if most runs fail, failed ones too.
+
+    The few survivors are not representative if most runs fail. Then the runs are used up to a time
+    before the failures. If they fail at different times, this time maximizes the number of samples
+    (runs times samples) among the times that leave enough samples for an analysis, if possible.
+
+    Parameters
+    ----------
+    cell : xarray.Dataset
+        Runs with the same integrator, scanned values and step size.
+    enough : int
+        Number of sample intervals that the analysis needs.
+
+    Returns
+    -------
+    JudgedRuns
+    """
+    whole = cell.sizes["time"]
+    complete, ended = complete_runs(cell), complete_runs(cell, also_stopped=True)
+    if "sample_count" not in cell or 2 * complete.sum() >= ended.sum():
+        return JudgedRuns(np.flatnonzero(complete), whole, 0)
+    samples = np.where(ended, np.minimum(cell["sample_count"].values, whole), 0)
+    counts = np.unique(samples[samples > 1])  # the start alone says nothing
+    if not len(counts):
+        return JudgedRuns(np.flatnonzero(complete), whole, 0)
+    sufficient = counts[counts > enough]
+    counts = sufficient if len(sufficient) else counts
+    most = counts[np.argmax([count * np.sum(samples >= count) for count in counts])]
+    positions = np.flatnonzero(samples >= most)
+    return JudgedRuns(positions, int(most), int((~complete[positions]).sum()))
+
+
 def adaptive_runs(dataset: xr.Dataset) -> Booleans:
     """Mask of the runs with step size control; shape ``(run,)``."""
     if "adaptive" in dataset:
@@ -126,9 +179,10 @@ def adaptive_runs(dataset: xr.Dataset) -> Booleans:
 
 
 def distinct_values_and_codes(values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """Distinct values and, for each value, its place among them.
+    """Distinct values and, for each value, its index among them.
 
-    Labels keep the order in which they first appear, which is the study's; numbers are sorted.
+    Labels keep the order in which they first appear, which is that of the study. Numbers are
+    sorted.
 
     Parameters
     ----------
@@ -146,7 +200,7 @@ def distinct_values_and_codes(values: NDArray[Any]) -> tuple[NDArray[Any], Integ
 
 
 def take_runs(dataset: Runs, runs: Integers) -> Runs:
-    """The runs at the given positions; consecutive ones are read as a slice."""
+    """The runs at the given positions; a slice if they are consecutive."""
     consecutive = len(runs) > 0 and np.all(np.diff(runs) == 1)
     return dataset.isel(run=slice(runs[0], runs[-1] + 1) if consecutive else runs)
 
@@ -154,7 +208,7 @@ def take_runs(dataset: Runs, runs: Integers) -> Runs:
 def places_of_runs(
     dataset: xr.Dataset, names: Sequence[str]
 ) -> tuple[dict[str, NDArray[Any]], Integers]:
-    """The distinct values of coordinates, and the place of each run in the full grid of them.
+    """The distinct values of coordinates, and the place of each run in their full grid.
 
     Returns
     -------
@@ -193,23 +247,25 @@ def groups_of_runs(
 def cells_by_setting(
     dataset: xr.Dataset, step_sizes: str = "all"
 ) -> Iterator[tuple[dict[str, Any], xr.Dataset]]:
-    """The runs of each integrator, scanned values and step size, not yet read.
+    """Split a run table into cells of runs with the same integrator, scanned values and step size.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     step_sizes : {"all", "smallest"}, optional
+        Every step size (or tolerance) of each integrator, or only its smallest.
 
     Yields
     ------
     setting : dict
-        ``integrator``, ``parameters``, ``step_size`` and ``tolerance``, as rows have them.
+        ``integrator``, ``parameters``, ``step_size`` and ``tolerance``.
     cell : xarray.Dataset
+        The runs of the cell, which are not loaded.
 
     Raises
     ------
     InputError
-        When `step_sizes` is neither.
+        If `step_sizes` is invalid.
     """
     if step_sizes not in ("all", "smallest"):
         raise InputError(
@@ -220,7 +276,7 @@ def cells_by_setting(
     before: tuple[Any, ...] = ()
     for key, runs in groups_of_runs(dataset, ["integrator", *axes, *step_axes]):
         parameters = {axis: key.pop(axis) for axis in axes}
-        if step_sizes == "all" or before != (key["integrator"], parameters):  # they ascend
+        if step_sizes == "all" or before != (key["integrator"], parameters):  # step sizes ascend
             yield {"tolerance": np.nan} | key | {"parameters": parameters}, take_runs(dataset, runs)
         before = key["integrator"], parameters
 
@@ -240,9 +296,9 @@ def relative_round_off_of_runs(dataset: xr.Dataset) -> Floats:
 
 
 def is_order_study(dataset: xr.Dataset) -> bool:
-    """Whether an experiment has several step sizes of an integrator, and a reference to its end.
+    """Whether an experiment has several step sizes of an integrator and a reference to its end.
 
-    Its duration is then as short as a reference needs, and tells nothing of drifts.
+    Such an experiment is too short for drifts, since its duration is limited by the reference.
     """
     experiment = json.loads(dataset.attrs.get("experiment", "{}"))
     reference = experiment.get("reference")
@@ -260,15 +316,15 @@ def arithmetic_of_reference(dataset: xr.Dataset) -> str:
 
 
 def time_unit_of_study(dataset: xr.Dataset) -> float:
-    """The unit of the times that a study says, in the system's unit."""
+    """The unit of time of the study, in units of the system."""
     return float(json.loads(dataset.attrs.get("experiment", "{}")).get("time_unit", 1.0))
 
 
 def sample_interval(dataset: xr.Dataset) -> float:
     """The time that every step size of an experiment divides.
 
-    Of samples that thin out that is the largest step size of the study; of tables that come from no
-    store it is taken for the least distance of two samples.
+    If samples are not equidistant, it is the largest step size of the study. For tables that are
+    not from a store, it is the smallest distance of two samples.
     """
     axis = json.loads(dataset.attrs.get("time_axis", "{}"))
     if isinstance(axis.get("samples"), dict):  # as the store writes the axes of a study
@@ -283,7 +339,7 @@ def sample_interval(dataset: xr.Dataset) -> float:
 
 
 def axis_values_in_words(key: Mapping[str, Any]) -> str:
-    """``{"gravity": 1.0}`` as the text ``gravity=1``, as tables and plots show it."""
+    """Scanned values as text for tables and plots: ``{"gravity": 1.0}`` as ``gravity=1``."""
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in key.items()

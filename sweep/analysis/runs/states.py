@@ -1,8 +1,8 @@
 """Rows and norms of states in a run table, whose systems may differ in size.
 
-The dimension ``row`` is as long as the largest system's state. Rows that a smaller system does not
-have are NaN in the store and are no data: they are in no sum. NaN in a row that a system has is a
-run that failed, or is not computed, and makes a norm NaN.
+The dimension ``row`` is as long as the state of the largest system. Rows that a smaller system does
+not have are NaN in the store, and are ignored. NaN in a row that the system has means that the run
+failed or was not computed; then the norm is NaN.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ INITIAL = "initial_state"
 
 
 def present_state_rows(dataset: xr.Dataset) -> Booleans:
-    """Mask of the rows of ``row`` that the system of each run has.
+    """Mask of the rows of the state that the system of each run has.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        A run table with ``initial_state``, which is complete for every run, or with ``state``,
+        A run table with ``initial_state``, which is complete for every run; or with ``state``,
         whose first sample is complete for every run that has begun.
 
     Returns
@@ -37,19 +37,19 @@ def state_norms(states: Floats, present: Booleans) -> Floats:
     ----------
     states : ndarray, shape ``(…, row, component)``
     present : ndarray of bool, broadcast to ``(…, row)``
-        Of `present_state_rows`.
+        Result of `present_state_rows`.
 
     Returns
     -------
     ndarray, shape ``(…,)``
-        NaN where a row that is present has NaN, or none is present.
+        NaN if a present row has NaN, or no row is present.
     """
     squares = np.sum(states**2, axis=-1, where=present[..., None], initial=0.0).sum(axis=-1)
     return np.where(present.any(axis=-1), np.sqrt(squares), np.nan)
 
 
 def initial_state_norms(dataset: xr.Dataset) -> Floats:
-    """Norm of the initial state of each run, shape ``(run,)``; 1 where the table has none."""
+    """Norm of the initial state of each run, shape ``(run,)``; 1 if the table has no states."""
     if INITIAL not in dataset:
         return np.ones(dataset.sizes["run"])
     state = dataset[INITIAL].transpose("run", "row", "component")

@@ -1,7 +1,7 @@
-"""Results of each run as scalars: the end of a series, its largest value, its value at a time.
+"""Results of each run as scalars, such as the end or maximum of a series, or its value at a time.
 
-A series over ``(run, time)`` may be far larger than memory. It is read in blocks of runs and times,
-and each block is reduced at once.
+A series over ``(run, time)`` may be much larger than memory. It is read in blocks of runs and
+times, and each block is reduced before the next one is read.
 """
 
 import functools
@@ -20,7 +20,7 @@ from integrators.errors import InputError, suggest_nearest
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Floats, map_blocks, slices_of_runs, slices_of_samples
 
-LABELS = 2**16  # values of a coordinate that are compared at once
+LABELS = 2**16  # number of values of a coordinate that are compared at once
 STATISTICS = ("_mean", "_min", "_max", "_abs_mean", "_abs_max")
 OF_SERIES = {
     "start": "at the start",
@@ -43,7 +43,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Floats) -> "Spread":
-        """Of the values that are finite; NaN without any."""
+        """The spread of the finite values; NaN if there are none."""
         values = values[np.isfinite(values)]
         return cls(*(float(f(values)) for f in (np.median, np.min, np.max) if len(values)))
 
@@ -62,7 +62,7 @@ class Column:
     text : str
         Name of the column: ``energy_error@max``, ``global_error@2``.
     read : tuple of str
-        Series that are reduced to it together, where these are not the variable alone.
+        The series that are reduced together, if not only the variable.
     """
 
     variable: str
@@ -73,30 +73,30 @@ class Column:
 
 
 def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = None) -> xr.Dataset:
-    """What each run gave, as scalars: the table for pandas, a plot or a file.
+    """Results of each run as scalars, for pandas, plots or files.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
         One experiment, or a selection of its runs.
     columns : sequence of str, optional
-        Variables over runs, such as ``evaluations``, and of series what is asked of them behind an
-        ``@``: ``start``, ``end``, ``min``, ``max``, ``mean``, ``abs_max`` or a sample time, such as
-        ``energy_error@max`` and ``global_error@2``. A run that is not complete has no end, and a
-        comparison with a reference ends with that. The ``max`` of an error is its largest size,
-        over every step where the store has that. By default every variable over runs, the end of
-        every series, and the ``max`` of every error.
+        Variables over runs, such as ``evaluations``; and series, followed by ``@`` and a reduction:
+        ``start``, ``end``, ``min``, ``max``, ``mean``, ``abs_max`` or a sample time, such as
+        ``energy_error@max`` and ``global_error@2``. The end of a run that is not complete is NaN;
+        errors against a reference end with the reference. The ``max`` of an error is the maximum of
+        its absolute value, over every step if the store has that. By default: every variable over
+        runs, the end of every series, and the ``max`` of every error.
 
     Returns
     -------
     xarray.Dataset
-        Along ``run``, with units and long names and the coordinates of the runs; in memory.
-        ``.to_dataframe()`` is a pandas table.
+        Variables along ``run`` with units and long names, and the coordinates of the runs; in
+        memory. ``.to_dataframe()`` makes a pandas table.
 
     Raises
     ------
     InputError
-        For an unknown column, with the nearest name.
+        If a column is unknown, with the nearest name.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = N
     values = reduce_result_columns(dataset, chosen)
     return xr.Dataset(
         {
-            # by the fast path, as else xarray imports dask.array, for a third of a second
+            # by the fast path: otherwise xarray imports dask.array, which takes a third of a second
             one.text: xr.Variable(
                 ("run",),
                 values[one.text],
@@ -124,18 +124,18 @@ def results(dataset: xr.Dataset | xr.DataTree, columns: Sequence[str] | None = N
 
 
 def units(dataset: xr.Dataset | xr.DataTree) -> dict[str, str]:
-    """The units of everything in a run table.
+    """Units of the variables and coordinates of a run table.
 
     Parameters
     ----------
     dataset : xarray.Dataset or xarray.DataTree
-        One experiment, or a selection of its runs, or what `results` or `grid` gives.
+        One experiment, a selection of its runs, or a result of `results` or `grid`.
 
     Returns
     -------
     dict of str to str
-        By the name of the variable or coordinate: ``"J"``, ``"1"`` where there is no unit, and
-        ``""`` of labels. ``dataset[name].attrs["long_name"]`` says what it is.
+        Units by name of variable or coordinate, such as ``"J"``; ``"1"`` for dimensionless ones,
+        and ``""`` for labels. ``dataset[name].attrs["long_name"]`` is the description.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def units(dataset: xr.Dataset | xr.DataTree) -> dict[str, str]:
 
 
 def default_result_columns(dataset: xr.Dataset) -> list[str]:
-    """Every variable over runs, the end of every series, and the largest size of every error."""
+    """Every variable over runs, the end of every series, and the maximum of every error."""
     names = [str(name) for name, array in dataset.data_vars.items() if array.dims == ("run",)]
     for name in names_of_time_series(dataset):
         if not name.endswith(tuple(f"_error{of}" for of in STATISTICS)):
@@ -160,7 +160,7 @@ def default_result_columns(dataset: xr.Dataset) -> list[str]:
 
 
 def main_result_columns(dataset: xr.Dataset) -> list[str]:
-    """Main columns: status, global error at the end, largest errors of invariants, energy first."""
+    """Status, global error at the end, and maximum errors of invariants, the energy first."""
     names = [name for name in ("status",) if name in dataset]
     names += [f"{name}{AT}end" for name in ("global_error",) if name in dataset]
     kept = invariant_errors_by_energy(dataset)
@@ -170,7 +170,7 @@ def main_result_columns(dataset: xr.Dataset) -> list[str]:
 
 
 def invariant_errors_by_energy(dataset: xr.Dataset) -> list[str]:
-    """Names of the errors of invariants and constraints, that of the energy first."""
+    """Names of the errors of invariants and constraints, with that of the energy first."""
     energy = f"{selection.name_of_energy_quantity(dataset)}_error"
     return sorted(names_of_invariant_errors(dataset), key=lambda name: name != energy)
 
@@ -187,7 +187,7 @@ def names_of_invariant_errors(dataset: xr.Dataset) -> list[str]:
 
 
 def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
-    """Names of the coordinates that differ between runs, in the order of columns of a table."""
+    """Names of the coordinates that differ between runs, in the order of table columns."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in there if name not in selection.RUN_COORDINATES]
@@ -196,7 +196,7 @@ def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
 
 
 def _values_vary(array: xr.DataArray) -> bool:
-    """Whether the runs have more than one value; read in parts, as labels may be lazy."""
+    """Whether the runs have more than one value; lazy labels are read in parts."""
     first = array[:1].values
     parts = (array[start : start + LABELS].values for start in range(0, array.size, LABELS))
     return any(len(pd.unique(np.append(first, part))) > 1 for part in parts)
@@ -215,7 +215,7 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
     Raises
     ------
     InputError
-        When there is no such column, with the nearest name.
+        If there is no such column, with the nearest name.
     """
     name, at, of = str(text).partition(AT)
     scalars = [str(key) for key in dataset.variables if dataset[key].dims == ("run",)]
@@ -223,14 +223,14 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
     if not at and name in scalars:
         return Column(name, "", 0, name)
     if at and name in series:
-        if of == "max" and name.endswith("_error"):  # its largest size
+        if of == "max" and name.endswith("_error"):  # its absolute value
             return Column(name, "abs_max", 0, str(text), _read_for_largest_size(dataset, name))
         place = 0 if of in OF_SERIES else _place_of_sample_time(dataset, text, of)
         return Column(name, of if of in OF_SERIES else "time", place, str(text))
     if name in series:
         last = f"{name}{AT}{float(dataset['time'].values[-1]):g}"
         why = (
-            f"{name!r} is a series over time: say what of it, {name}{AT}end, {name}{AT}max, "
+            f"{name!r} is a series over time: choose a value, {name}{AT}end, {name}{AT}max, "
             f"another of {', '.join(OF_SERIES)}, or a sample time, e.g. {last}."
         )
     elif name in scalars:
@@ -243,10 +243,10 @@ def parse_result_column(dataset: xr.Dataset, text: str) -> Column:
 
 
 def _read_for_largest_size(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
-    """The samples of an error, and what every step had, where that is in the store."""
+    """Names of the samples of an error and, if the store has it, of its maximum over every step."""
     if (every_step := f"{name}_abs_max") not in dataset:
         return (name,)
-    # Steps of fixed size end at every sample; those of adaptive methods may be longer.
+    # Fixed steps end at every sample; adaptive steps may be longer than sample intervals.
     return (every_step, name) if selection.adaptive_runs(dataset).any() else (every_step,)
 
 
@@ -257,7 +257,7 @@ def _place_of_sample_time(dataset: xr.Dataset, text: str, of: str) -> int:
         time = float(of)
     except ValueError:
         raise InputError(
-            f"{text!r}: behind the {AT} stands a sample time, or one of "
+            f"{text!r}: after the {AT} expected a sample time, or one of "
             f"{', '.join(OF_SERIES)}.{suggest_nearest(of, OF_SERIES)}",
             key="column",
         ) from None
@@ -307,13 +307,13 @@ def reduce_result_columns(
             found[text] = np.fmax(found[text], values) if text in found else values
     ended = selection.complete_runs(dataset.drop_vars("in_study", errors="ignore"))
     for one in columns:
-        if one.of == "end":  # the last sample of a run that stopped is no result
+        if one.of == "end":  # the last sample of a run that stopped is not its end
             found[one.text] = np.where(ended, found[one.text], np.nan)
     return found
 
 
 def _reduce_series(array: xr.Variable, columns: Sequence[Column]) -> dict[str, Floats]:
-    """Reduce a series ``(run, time)`` to columns, by their texts."""
+    """Reduce a series ``(run, time)`` to columns, by their names."""
     at_sample = [one for one in columns if one.of in ("start", "time")]
     found = {one.text: array[:, one.place].values for one in at_sample}
     over = {one.text: one.of for one in columns if one not in at_sample}
@@ -334,12 +334,12 @@ def _reduce_series(array: xr.Variable, columns: Sequence[Column]) -> dict[str, F
 
 
 def _reduce_block(reductions: set[str], values: Floats) -> dict[str, Floats]:
-    """The reductions of a block, ``(run, time)``."""
+    """Reductions of a block of shape ``(run, time)``."""
     return {of: REDUCTIONS[of][0](values) for of in reductions}
 
 
 def _join(before: dict[str, Floats], after: dict[str, Floats]) -> dict[str, Floats]:
-    """The reductions of two blocks of the same runs as those of one."""
+    """Join the reductions of two blocks of the same runs."""
     return {of: REDUCTIONS[of][1](before[of], after[of]) for of in before}
 
 
@@ -350,11 +350,11 @@ def _last_finite(values: Floats) -> Floats:
 
 
 def _sum_and_count(values: Floats) -> Floats:
-    """Sums of the values and how many they are, shape ``(2, run)``."""
+    """Sum and number of the values of each run; shape ``(2, run)``."""
     return np.stack([np.nansum(values, axis=1) + 0.0, (~np.isnan(values)).sum(axis=1)])
 
 
-# Of a block, and how those of two blocks are joined.
+# Reductions of a block, and functions that join the reductions of two blocks.
 REDUCTIONS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats, Floats], Floats]]] = {
     "end": (_last_finite, lambda before, after: np.where(np.isnan(after), before, after)),
     "min": (lambda values: np.fmin.reduce(values, axis=1), np.fmin),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,12 +28,12 @@ from sweep.campaign.worker.reference import ReferenceTask, ReferenceWork
 from sweep.campaign.worker.run_work import RunWork
 from sweep.campaign.worker.task import MOST_BYTES, Receipt, RunTask, Task
 from sweep.errors import Interrupted, LeaseLost
-from sweep.store.commit.records import records_by_group
+from sweep.store.commit.records import list_records, records_folder
 from sweep.store.lease import sessions
 from sweep.store.lease.sessions import Attempt, Session
 
 if TYPE_CHECKING:
-    from sweep.campaign.probe import Rehearsal
+    from sweep.campaign.probe import ReferenceProbe, RunProbe
     from sweep.campaign.worker.commit import TaskRows
     from sweep.campaign.worker.reference import ReferenceBatch
     from sweep.campaign.worker.run_work import RunBatch
@@ -65,7 +65,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
     """
     session.check_code()
     began = time.perf_counter()
-    status, whole, fenced_off = np.zeros(0, dtype=int), False, False
+    runs, whole, fenced_off = 0, False, False
     failure: Exception | None = None
     errors: dict[str, str] = {}
     if sessions.is_process_leaving():
@@ -77,7 +77,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
                 kernels.checking(session.check_stopped),
                 collecting_errors() as errors,
             ):
-                status, whole = _compute_and_commit_task(task, session)
+                runs, whole = _compute_and_commit_task(task, session)
         except Interrupted:  # while it compiled
             pass
         except LeaseLost:
@@ -92,9 +92,8 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
                 failure = error
     if failure is not None:  # raised here, since what it is raised from would be sent with it
         raise failure
-    failed, seconds = int(np.sum(status > 0)), time.perf_counter() - began
-    said = tuple(errors.items())
-    return Receipt(task.experiment, len(status), failed, seconds, whole, fenced_off, said)
+    seconds, said = time.perf_counter() - began, tuple(errors.items())
+    return Receipt(runs, seconds, whole, fenced_off, said)
 
 
 def _is_fenced_off(task: RunTask | ReferenceTask, session: Session) -> bool:
@@ -108,27 +107,21 @@ def _is_fenced_off(task: RunTask | ReferenceTask, session: Session) -> bool:
     return False
 
 
-def compile_rehearsed_kernels(rehearsal: Rehearsal, session: Session) -> None:
-    """Compile the kernels of a `sweep.campaign.probe.Rehearsal`, until its session is stopped."""
+def compile_kernels(probes: Sequence[RunProbe | ReferenceProbe], session: Session) -> None:
+    """Compile all kernels that what was probed needs, until the session is stopped."""
     with (
         contextlib.suppress(Interrupted),
         sessions.marking_thread_as_computing(),
         kernels.checking(session.check_stopped),
     ):
-        rehearsal.compile()
+        for probe in probes:
+            probe.compile()
 
 
-def _compute_and_commit_task(
-    task: RunTask | ReferenceTask, session: Session
-) -> tuple[np.ndarray, bool]:
+def _compute_and_commit_task(task: RunTask | ReferenceTask, session: Session) -> tuple[int, bool]:
     """Compute and commit, until all is done or the session is stopped.
 
-    Returns
-    -------
-    status : ndarray of int
-        Of the runs that were computed; none of references.
-    whole : bool
-        Whether the task is done.
+    Returns the number of runs that were computed, and whether the task is done.
     """
     attempt = Attempt(task.store, session)
     attempt.check()
@@ -151,9 +144,8 @@ def _compute_and_commit_task(
             rows.commit()
             size = 0
     rows.commit()
-    computed = rows.done & left
-    status = rows.columns["status"][computed] if task.kind == "runs" else np.zeros(0, dtype=int)
-    return status, bool(rows.done.all())
+    computed = int(np.sum(rows.done & left)) if isinstance(task, RunTask) else 0
+    return computed, bool(rows.done.all())
 
 
 def _compute_batch(
@@ -196,12 +188,11 @@ def recorded_progress_of_task(task: Task) -> tuple[int, int]:
     task : Task
     """
     low, high, samples, parts = task.rows[0], task.rows[-1], 0, 0
-    listed = records_by_group(task.store.place, group=task.group)
-    for records in listed.get(task.group, {}).values():
-        for name in (record.name for record in records):
-            if name.start <= high and name.stop > low:
-                samples += name.count * (name.last - name.first)
-                parts += name.count * name.part
+    for record in list_records(records_folder(task.store.place, task.group)):
+        name = record.name
+        if name.start <= high and name.stop > low:
+            samples += name.count * (name.last - name.first)
+            parts += name.count * name.part
     return samples, parts
 
 

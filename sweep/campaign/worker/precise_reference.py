@@ -33,7 +33,7 @@ from sweep.campaign.worker.trajectory import (
     states_of_checkpoints,
 )
 from sweep.store.checkpoints import REFERENCE_NUMBERS
-from sweep.store.failures import ReferenceEnd
+from sweep.store.reference_ends import ReferenceEnd
 from sweep.study.experiment import PreciseReference
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from integrators.stepping.formulations import to_lagrangian_states
 from integrators.stepping.loop import evaluation_kernel
-from sweep.store.failures import UNTRUSTED
+from sweep.store.reference_ends import UNTRUSTED
 from systems.base import CONSERVED
 
 if TYPE_CHECKING:

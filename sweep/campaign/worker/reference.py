@@ -9,7 +9,7 @@ import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from integrators.stepping.adaptive import AdaptiveProblem
     from sweep.store.files import ArrayFiles, RowNumbers
     from sweep.store.lease.sessions import Attempt
-    from sweep.store.store import Store
     from sweep.study.experiment import ResolvedExperiment
     from sweep.study.run_table import States
     from systems.base import System
@@ -43,7 +42,7 @@ CHECKPOINT_STATE = (  # that a reference resumes with
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ReferenceTask(Task):
     """Reference trajectories, `rows` of the references' table.
 
@@ -51,8 +50,6 @@ class ReferenceTask(Task):
     index into `systems` for each of `rows`.
     """
 
-    store: Store
-    experiment: str
     times: NDArray[np.float64]
     solver: DoubleSolver | PreciseSolver
     systems: tuple[NamedComponent, ...]
@@ -60,8 +57,6 @@ class ReferenceTask(Task):
     system: NDArray[np.integer]
     stored: RowNumbers
     precise_starts: NDArray[np.float64] | None
-    cost: float
-    kind: ClassVar[str] = "references"
 
     @property
     def group(self) -> str:

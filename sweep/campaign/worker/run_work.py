@@ -86,8 +86,10 @@ class RunWork:
         itself: its step size is NaN, which equals no other.
         """
         left, task, rows = np.flatnonzero(~self.rows.done), self.task, self.rows
+        own = task.columns
         keys = np.array([
-            task.integrator, task.system, task.step_size, task.repeat, rows.first, *rows.reached.T,
+            own.integrator_index, own.system_index, own.step_size, own.repeat, rows.first,
+            *rows.reached.T,
         ])[:, left]  # fmt: skip
         changes = np.flatnonzero(np.any(np.diff(keys, axis=1) != 0, axis=0)) + 1
         few = min(
@@ -102,12 +104,13 @@ class RunWork:
     def begin_or_resume(self, indices: NDArray[np.intp], integration: Integration) -> Batch:
         """Runs of an integration at their start, or where they stand."""
         task, first, rows = self.task, indices[0], integration.problem.rows
+        own = task.columns
         known = None if task.precise_starts is None else task.precise_starts[indices, :rows]
         runs = Batch.begin(
             integration.starts(self.initial[indices, :rows], known),
-            float(task.step_size[first]),
-            int(task.steps_per_sample[first]),
-            float(task.tolerance[first]),
+            float(own.step_size[first]),
+            int(own.steps_per_sample[first]),
+            float(own.tolerance[first]),
         )
         if not self.rows.reached[first].any():
             return runs
@@ -131,9 +134,11 @@ class RunBatch:
 
     def __init__(self, work: RunWork, indices: NDArray[np.intp]) -> None:
         self.work, self.indices, task = work, indices, work.task
-        first = indices[0]
+        own, first = task.columns, indices[0]
         self.integration = _made_integration(
-            task.recipe, task.systems[task.system[first]], task.integrators[task.integrator[first]]
+            task.recipe,
+            task.systems[own.system_index[first]],
+            task.integrators[own.integrator_index[first]],
         )
         self.runs = work.begin_or_resume(indices, self.integration)
         self.reference = work.reference(indices, self.integration)

@@ -7,7 +7,7 @@ worker reads from the store. Results go into the store too: a receipt says only 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sweep.store.store import Store
 
 if TYPE_CHECKING:
     from sweep.store.files import RowNumbers
+    from sweep.study.run_table import RunTable
 
 CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
 SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
@@ -32,32 +33,23 @@ class Task:
 
     Parameters
     ----------
+    store : sweep.store.store.Store
+        That has its rows.
+    experiment : str
+    rows : range or ndarray of int
+        Of the store, ascending, all in one row of shards.
+    cost : float
+        Expected seconds.
     checkpoint_every : float
         Seconds between two commits of finished rows; unfinished ones are stored after half of it,
         see `sweep.campaign.worker.compute`.
     """
 
+    store: Store
+    experiment: str
+    rows: RowNumbers | range
+    cost: float
     checkpoint_every: float = CHECKPOINT_EVERY
-
-    if TYPE_CHECKING:
-
-        @property
-        def store(self) -> Store:
-            """The store that has its rows."""
-
-        @property
-        def experiment(self) -> str:
-            """Name of the experiment."""
-
-        @property
-        def rows(self) -> RowNumbers | range:
-            """Its rows, ascending, all in one row of shards."""
-
-        @property
-        def cost(self) -> float:
-            """Expected seconds."""
-
-    kind: ClassVar[str] = "runs"
 
     @property
     def group(self) -> str:
@@ -65,9 +57,9 @@ class Task:
         return self.experiment
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Unique key of the task among those of a run."""
-        return self.experiment, self.kind, int(self.rows[0])
+    def key(self) -> tuple[str, int]:
+        """Its group and first row, which no other task of a run has."""
+        return self.group, int(self.rows[0])
 
     def build(self) -> Task:
         """The task as it is sent to a worker: itself, unless it is only planned."""
@@ -94,51 +86,49 @@ class Task:
         return len(self.rows)
 
 
-@dataclass(frozen=True, eq=False)
+class RunColumns(NamedTuple):
+    """What a worker needs of a `sweep.study.run_table.RunTable`: columns of the same names."""
+
+    integrator_index: NDArray[np.integer]
+    system_index: NDArray[np.integer]
+    step_size: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+    steps_per_sample: NDArray[np.integer]
+    repeat: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, table: RunTable) -> RunColumns:
+        """The columns of a table."""
+        return cls(*(getattr(table, name) for name in cls._fields))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RunTask(Task):
     """Runs of an experiment.
 
     Parameters
     ----------
-    store : sweep.store.store.Store
-    experiment : str
     recipe : sweep.campaign.worker.trajectory.Recipe
     systems, integrators : tuple of NamedComponent
-    rows : ndarray of int
-        Of the store, ascending, all in one row of shards.
-    integrator, system : ndarray of int
-        For each of `rows`, into the task's integrators and systems.
-    step_size, tolerance : ndarray of float
-        NaN where the run is adaptive, or is not.
-    steps_per_sample : ndarray of int
-        Steps in an interval of the time axis.
-    repeat : ndarray of int
+        Into which `columns` has indices.
+    columns : RunColumns
+        Of each of `rows`.
     stored : ndarray of int
         Number of samples of each run that are in the arrays of the store.
     reference : ndarray of int
         Row of the reference of each of `rows`; empty without one.
     precise_starts : ndarray, or None
         As `sweep.study.run_table.RunTable.precise_starts`.
-    cost : float
-        Expected seconds.
     """
 
-    store: Store
-    experiment: str
     recipe: Recipe
     systems: tuple[NamedComponent, ...]
     integrators: tuple[NamedComponent, ...]
     rows: RowNumbers
-    integrator: NDArray[np.integer]
-    system: NDArray[np.integer]
-    step_size: NDArray[np.float64]
-    tolerance: NDArray[np.float64]
-    steps_per_sample: NDArray[np.integer]
-    repeat: NDArray[np.integer]
+    columns: RunColumns
     stored: RowNumbers
     reference: RowNumbers
     precise_starts: NDArray[np.float64] | None
-    cost: float
 
 
 class Advance(NamedTuple):
@@ -162,18 +152,14 @@ class Advance(NamedTuple):
     steps: int
 
 
-@dataclass(frozen=True)
-class Receipt:
+class Receipt(NamedTuple):
     """Result of a task, as its worker reports it to the coordinator.
 
     Parameters
     ----------
-    experiment : str
     runs : int
         Number of runs that this attempt has committed, without those that it found done; 0 for
         references.
-    failed : int
-        Number of these whose status is not ``complete``.
     seconds : float
         Wall time of the task.
     whole : bool
@@ -184,9 +170,7 @@ class Receipt:
         What steps in Python raised, by step, file and line.
     """
 
-    experiment: str
     runs: int
-    failed: int
     seconds: float
     whole: bool = True
     fenced_off: bool = False

@@ -21,16 +21,25 @@ import systems
 from integrators import precision
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
+from integrators.compiler.kernels import IS_COMPILED
 from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.exponents import first_directions, steps_taken
-from integrators.diagnostics.structure import AdaptiveMap, Unfinished
+from integrators.diagnostics.structure import (
+    AdaptiveMap,
+    Unfinished,
+    defect_of_map,
+    defect_of_steps,
+    errors_of_return,
+)
 from integrators.errors import InputError
 from integrators.forms.forms import form_in_precise_numbers
+from integrators.forms.phase_spaces import phase_space
 from integrators.stepping import adaptive, formulations
 from integrators.stepping import batch as fixed
 from sweep.campaign.worker.quantities import conserving_samples, quantity_rows
 from sweep.plugins.registry import BUILT_IN, Library
-from sweep.study import diagnostics, variables
+from sweep.study import variables
+from sweep.study.experiment import followed_problem
 
 if TYPE_CHECKING:
     from integrators.compiler.elements import Element
@@ -212,7 +221,7 @@ class Integration:
         self._integrator = made = make_integrator(integrator)
         self.problem: Any = made.bind(self._system)
         self._element: Element = self.problem.elements[0]  # double or double-double
-        self.followed = diagnostics.followed_problem(self.problem, made, self._system.form, record)
+        self.followed = followed_problem(self.problem, made, self._system.form, record)
         self.extendable = made.counted is None
         self._keeps_statistics = recipe.statistics == EVERY_STEP
         # Whether runs must keep, to their tolerance, what the system conserves.
@@ -462,7 +471,7 @@ class Integration:
                     state, directions, runs.step_size, counts, tangents, most=most
                 )
             found[i, 1:], ends[i], _ = series
-        exponents = diagnostics.exponents_of_record(self.recipe.record)
+        exponents = variables.exponents_of_record(self.recipe.record)
         columns = dict(zip(exponents, np.moveaxis(found, 2, 0), strict=False))
         if variables.MEGNO in self.recipe.record:
             columns[variables.MEGNO] = found[:, :, -1]
@@ -510,6 +519,16 @@ class Integration:
             runs.after, runs.part = batch.checkpoints, batch.part
             runs.tried += batch.tried
 
+    def load_structure(self, initial: States, step_size: precision.Number) -> None:
+        """Compile, or load, the kernels by which `measure_structure` follows a fixed step."""
+        form: Any = self._system.form
+        is_wanted = variables.SYMPLECTIC_DEFECT in self.recipe.record and not self._measures_map
+        has_tangents = IS_COMPILED and self._integrator.method.tangents
+        if is_wanted and has_tangents and form.bodies <= variables.MOST_BODIES:
+            (state,), step = self._doubles(initial), float(precision.to_doubles(step_size))
+            fixed.run_ends(self._problem_in_doubles, state[None], step, 1, lanes=False)
+            fixed.run_tangents(self._problem_in_doubles, state, state[None], step, 1)
+
     def measure_structure(
         self,
         initial: States,
@@ -527,21 +546,40 @@ class Integration:
         step_size : float
             NaN of an adaptive integrator.
         maps : sequence of AdaptiveMap
-            As of `sweep.study.diagnostics.symplectic_defects`.
+            Of each run of an adaptive integrator; of another one empty.
 
         Returns
         -------
         dict of str to ndarray, shape (runs,)
+            NaN of a defect where there are too many bodies, or the state is no regular point; of a
+            reversal error without a way back.
+
+        Raises
+        ------
+        integrators.diagnostics.structure.Unfinished
+            Of the maps.
         """
-        form, record = self._system.form, self.recipe.record
-        columns: Columns = {}
+        form: Any = self._system.form
+        record, columns = self.recipe.record, Columns()
         if variables.SYMPLECTIC_DEFECT in record:
-            columns |= diagnostics.symplectic_defects(
-                form, self._problem_in_doubles, self._doubles(initial),
-                float(precision.to_doubles(step_size)), self.recipe.times[1], maps,
-            )  # fmt: skip
+            found = np.full((len(initial), 2), np.nan)
+            step, interval = float(precision.to_doubles(step_size)), self.recipe.times[1]
+            few = form.bodies <= variables.MOST_BODIES
+            space: Any = phase_space(form) if few else None
+            for i, state in enumerate(self._doubles(initial) if few else ()):
+                with contextlib.suppress(InputError):  # an equilibrium may have no tangent plane
+                    if maps:
+                        own = defect_of_map(space, maps[i], state, interval)
+                    else:
+                        own = defect_of_steps(space, self._problem_in_doubles, state, step, 1)
+                    found[i] = own.defect, own.resolution
+            names = (own.name for own in variables.STRUCTURE[variables.SYMPLECTIC_DEFECT])
+            columns |= dict(zip(names, found.T, strict=True))
         if variables.REVERSAL_ERROR in record:
-            columns |= diagnostics.reversal_errors(form, self.problem, initial, back)
+            errors = np.full(len(initial), np.nan)
+            if back is not None:
+                errors = errors_of_return(form, self.problem, initial, back)
+            columns[variables.REVERSAL_ERROR] = errors
         return columns
 
     def finish(self, runs: Batch) -> Columns:

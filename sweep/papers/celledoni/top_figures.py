@@ -1,21 +1,15 @@
-"""Counterparts of Figures 2 and 3 of Celledoni et al.: the heavy top.
+"""Counterparts of Figures 2 and 3 of Celledoni et al.: the heavy top."""
 
-Each function takes the run tables of the packaged studies ``celledoni-…``, by study and
-experiment, and returns a figure that belongs to no window.
-"""
-
-from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
 import xarray as xr
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.runs.selection import take_runs
-from sweep.papers.measuring import Datasets
+from sweep.papers.axes import label_time_axis
 from sweep.plots.orders import draw_error_curve, error_axis_label
 from sweep.plots.projection import (
     OBLIQUE,
@@ -26,7 +20,6 @@ from sweep.plots.projection import (
 )
 from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
-    STYLE,
     CurveStyle,
     axis_label_with_units,
     new_figure,
@@ -44,7 +37,7 @@ METHODS: dict[tuple[str, str], CurveStyle] = {
     ("SLGI θ = 1/2", "quadratic"): {"color": "black", "marker": "x", "ms": 4.0},
 }
 COMPONENTS = "xyz"
-COARSE, EVERY = 100, 4  # steps of 0.01 s that Figure 2 shows, and how many of them
+COARSE, EVERY = 100, 4  # number of steps of 0.01 s in Figure 2, and every how many are drawn
 FINE = "SLGI θ = 1/2"
 VIEW = View.along_direction(OBLIQUE)
 
@@ -54,38 +47,8 @@ def _method_label_of_formulation(label: str, formulation: str) -> str:
 
 
 def _vectors_along_run(run: xr.Dataset, name: str) -> np.ndarray:
-    """A quantity with three components of one run, shape (times, 3)."""
+    """A quantity of one run with three components, shape (times, 3)."""
     return np.stack([run[f"{name}_{axis}"].values[0] for axis in COMPONENTS], axis=1)
-
-
-# --- figure 2 ------------------------------------------------------------------------------------
-
-
-def draw_short_heavy_top_run(datasets: Datasets) -> Figure:
-    """Figure 2: gravity in the body and the axis QX on [0, 1], and errors by the step size."""
-    study = datasets["celledoni-top"]
-    with rc_context(STYLE):
-        figure = new_figure(11.5, 6.6)
-        parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
-        for part, (inertia, title) in zip(parts, INERTIAS.items(), strict=True):
-            part.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
-            disc, axis, order = part.subplots(1, 3, width_ratios=(0.75, 1.3, 1.1))
-            _draw_gravity_in_body(disc, study["paths"], inertia)
-            _draw_top_axis_components(axis, study, inertia)
-            _draw_heavy_top_orders(order, study["orders"], inertia)
-    return figure
-
-
-def _draw_gravity_in_body(ax: Axes, dataset: xr.Dataset, inertia: str) -> None:
-    """Draw the direction of MℓQ⁻¹Γ₀, dotted behind the sphere."""
-    run = first_run_to_draw(dataset, FINE, inertia=inertia, formulation="cotangent")
-    directions = _gravity_directions_in_body(run)[None]
-    draw_sphere_outline(ax, VIEW)
-    draw_paths_on_sphere(ax, VIEW, directions, color="0.25", lw=0.8)
-    draw_paths_on_sphere(
-        ax, VIEW.view_of_far_side, directions, color="0.6", lw=0.6, ls=(0, (1, 1.5))
-    )
-    ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_label(run)}", loc="left")
 
 
 def _gravity_directions_in_body(run: xr.Dataset) -> np.ndarray:
@@ -93,78 +56,88 @@ def _gravity_directions_in_body(run: xr.Dataset) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def _draw_top_axis_components(ax: Axes, study: Mapping[str, xr.Dataset], inertia: str) -> None:
-    """Draw the components of QX by all methods with a large step, and by one with a small step."""
-    fine = first_run_to_draw(study["paths"], FINE, inertia=inertia, formulation="cotangent")
-    for k, values in enumerate(_vectors_along_run(fine, "axis").T):
+# --- figure 2 ------------------------------------------------------------------------------------
+
+
+def draw_short_heavy_top_run(paths: xr.Dataset, long: xr.Dataset, orders: xr.Dataset) -> Figure:
+    """Figure 2: gravity in the body frame and axis QX on [0, 1], and errors by step size."""
+    figure = new_figure(11.5, 6.6)
+    parts = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    for part, (inertia, title) in zip(parts, INERTIAS.items(), strict=True):
+        part.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
+        disc, axis, order = part.subplots(1, 3, width_ratios=(0.75, 1.3, 1.1))
+        fine = first_run_to_draw(paths, FINE, inertia=inertia, formulation="cotangent")
+        _draw_gravity_in_body(disc, fine)
+        _draw_top_axis_components(axis, fine, long, inertia)
+        _draw_heavy_top_orders(order, orders, inertia)
+    return figure
+
+
+def _draw_gravity_in_body(ax: Axes, run: xr.Dataset) -> None:
+    """Draw the direction of MℓQ⁻¹Γ₀ on the sphere; the part on the far side is dotted."""
+    directions = _gravity_directions_in_body(run)[None]
+    draw_sphere_outline(ax, VIEW)
+    draw_paths_on_sphere(ax, VIEW, directions, color="0.25", lw=0.8)
+    behind = {"color": "0.6", "lw": 0.6, "ls": (0, (1, 1.5))}
+    draw_paths_on_sphere(ax, VIEW.view_of_far_side, directions, **behind)
+    ax.set_title(f"direction of MℓQ⁻¹Γ₀, {step_size_label(run)}", loc="left")
+
+
+def _draw_top_axis_components(
+    ax: Axes, fine: xr.Dataset, dataset: xr.Dataset, inertia: str
+) -> None:
+    """Draw the components of QX: of all methods with a large step, of one with a small step."""
+    for name, values in zip(COMPONENTS, _vectors_along_run(fine, "axis").T, strict=True):
         ax.plot(fine["time"], values, color="0.6", lw=0.8, zorder=1)
-        ax.annotate(
-            COMPONENTS[k], (1.0, values[-1]), (4, 0), textcoords="offset points", va="center"
-        )
+        place = (1.0, values[-1])
+        ax.annotate(name, place, (4, 0), textcoords="offset points", va="center")
     for (label, formulation), style in METHODS.items():
-        run = first_run_to_draw(study["long"], label, inertia=inertia, formulation=formulation)
+        run = first_run_to_draw(dataset, label, inertia=inertia, formulation=formulation)
         run = run.isel(time=slice(0, COARSE + 1, EVERY))
         name = _method_label_of_formulation(label, formulation)
         hollow = style | {"mfc": "none", "mew": 0.8, "ls": "none"}
         for k, values in enumerate(_vectors_along_run(run, "axis").T):
             ax.plot(run["time"], values, label=name if k == 0 else None, **hollow)
-    style_plain_axis(
-        ax, f"components of QX, {step_size_label(run)}; lines, {step_size_label(fine)}"
-    )
-    ax.set(
-        xlabel=axis_label_with_units(fine["time"], "time t"), xlim=(-0.02, 1.04), ylim=(-1.1, 1.1)
-    )
-    ax.legend(frameon=False, loc="lower left")
+    sizes = f"{step_size_label(run)}; lines, {step_size_label(fine)}"
+    style_plain_axis(ax, f"components of QX, {sizes}")
+    ax.set(xlabel=axis_label_with_units(fine["time"], "time t"))
+    ax.set(xlim=(-0.02, 1.04), ylim=(-1.1, 1.1))
+    ax.legend(loc="lower left")
 
 
 def _draw_heavy_top_orders(ax: Axes, dataset: xr.Dataset, inertia: str) -> None:
     own = take_runs(dataset, np.flatnonzero(dataset["inertia"].values == inertia))
     rows = {(row.integrator, row.parameters["formulation"]): row for row in order_table(own)}
     for key, style in METHODS.items():
-        draw_error_curve(
-            ax,
-            rows[key],
-            style | {"lw": 0.9},
-            f"{rows[key].order:.2f}   {_method_label_of_formulation(*key)}",
-        )
+        label = f"{rows[key].order:.2f}   {_method_label_of_formulation(*key)}"
+        draw_error_curve(ax, rows[key], style | {"lw": 0.9}, label)
     ax.set(xscale="log", xlabel=axis_label_with_units(dataset["step_size"], "step size h"))
     ax.set_ylabel(error_axis_label(dataset, list(rows.values())))
     style_log_error_axis(ax)
     set_plain_step_ticks(ax)
     style_plain_axis(ax, "orders")
-    ax.legend(frameon=False)
+    ax.legend()
 
 
 # --- figure 3 ------------------------------------------------------------------------------------
 
 
-def draw_long_heavy_top_run(datasets: Datasets) -> Figure:
-    """Figure 3: energy error over 6000 steps, and where gravity points in the body."""
-    dataset = datasets["celledoni-top"]["long"]
-    with rc_context(STYLE):
-        figure = new_figure(12.0, 5.4)
-        axes = figure.subplots(2, 4, height_ratios=(1.0, 1.15))
-        for column, (inertia, label) in enumerate(product(INERTIAS, (FINE, "SLGI θ = 0"))):
-            upper, lower = axes[:, column]
-            run = first_run_to_draw(dataset, label, inertia=inertia, formulation="cotangent")
-            colour = METHODS[label, "cotangent"]["color"]
-            style = {"color": colour, "ls": "none", "marker": ".", "ms": 1.6, "mew": 0.0}
-            upper.plot(run["time"], run["energy_error"].values[0], **style)
-            style_plain_axis(upper, f"{label}\n{INERTIAS[inertia]}")
-            upper.set(
-                xlabel=axis_label_with_units(run["time"], "time t"),
-                xlim=(0.0, run["time"].values[-1]),
-            )
-            draw_sphere_outline(lower, VIEW)
-            draw_points_on_sphere(
-                lower,
-                VIEW.view_of_far_side,
-                _gravity_directions_in_body(run),
-                0.5,
-                color=colour,
-                alpha=0.3,
-            )
-            draw_points_on_sphere(lower, VIEW, _gravity_directions_in_body(run), 0.7, color=colour)
-        axes[0, 0].set_ylabel(axis_label_with_units(dataset["energy"], "H − H₀"))
-        axes[1, 0].set_title("direction of MℓQ⁻¹Γ₀", loc="left")
+def draw_long_heavy_top_run(dataset: xr.Dataset) -> Figure:
+    """Figure 3: energy error over 6000 steps, and direction of gravity in the body frame."""
+    figure = new_figure(12.0, 5.4)
+    axes = figure.subplots(2, 4, height_ratios=(1.0, 1.15))
+    settings = product(INERTIAS.items(), (FINE, "SLGI θ = 0"))
+    for (upper, lower), ((inertia, title), label) in zip(axes.T, settings, strict=True):
+        run = first_run_to_draw(dataset, label, inertia=inertia, formulation="cotangent")
+        colour = METHODS[label, "cotangent"]["color"]
+        style = {"color": colour, "ls": "none", "marker": ".", "ms": 1.6, "mew": 0.0}
+        upper.plot(run["time"], run["energy_error"].values[0], **style)
+        style_plain_axis(upper, f"{label}\n{title}")
+        label_time_axis(upper, run)
+        draw_sphere_outline(lower, VIEW)
+        points = _gravity_directions_in_body(run)
+        draw_points_on_sphere(lower, VIEW.view_of_far_side, points, 0.5, color=colour, alpha=0.3)
+        draw_points_on_sphere(lower, VIEW, points, 0.7, color=colour)
+    axes[0, 0].set_ylabel(axis_label_with_units(dataset["energy"], "H − H₀"))
+    axes[1, 0].set_title("direction of MℓQ⁻¹Γ₀", loc="left")
     return figure

@@ -1,13 +1,14 @@
 """Relative equilibria of point vortices by Newton's method, and their stability.
 
-A relative equilibrium rotates rigidly with an angular velocity ω: X(w) = ω × w, with the
-Hamiltonian vector field X. Newton's method solves for w on the spheres and for ω, at the momentum
-J = Σ κ_i w_i of its start; of solutions that differ by a rotation it finds the nearest. Stability
-is decided by the eigenvalues of the linearised motion on the symplectic normal space, that is,
-without rotations and changes of the momentum (Laurent-Polz, Montaldi and Roberts, *Point vortices
-on the sphere: stability of symmetric relative equilibria*).
+A relative equilibrium rotates rigidly with an angular velocity ω: X(w) = ω × w, where X is the
+Hamiltonian vector field. Newton's method solves for w on the spheres and for ω, at the momentum
+J = Σ κ_i w_i of its start. Of the solutions that differ by a rotation, it finds the nearest.
+Stability is decided by the eigenvalues of the linearised motion on the symplectic normal space,
+which excludes rotations and changes of the momentum (Laurent-Polz, Montaldi and Roberts, *Point
+vortices on the sphere: stability of symmetric relative equilibria*).
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,20 +18,15 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.linalg import block_diag, null_space, orth
 
-from sweep.papers.diagnostics import (
-    Array,
-    Measure,
-    jacobian_by_quotients,
-    states_at_start,
-    system_of_run,
-)
+from sweep.papers.diagnostics import Array, states_of_runs, system_of_run
+from sweep.papers.mclachlan.diagnostics import jacobian_by_quotients
 
 ITERATIONS = 20
-LARGEST_STEP = 0.3  # radians, of all vortices together; longer Newton steps are shortened
-ROUND_OFF = 1e-13  # accepted residual of X(w) − ω × w
-SINGULAR = 1e-2  # relative size below which singular values of Newton's equations count as 0
-APART = 1e-6  # least distance between distinct equilibria
-UNSTABLE = 1e-6  # least growth rate of an unstable equilibrium
+LARGEST_STEP = 0.3  # radians, norm over all vortices; longer Newton steps are shortened
+ROUND_OFF = 1e-13  # largest accepted residual of X(w) − ω × w
+SINGULAR = 1e-2  # relative singular values of Newton's equations below this are regarded as 0
+APART = 1e-6  # smallest distance between distinct equilibria
+UNSTABLE = 1e-6  # smallest growth rate of an unstable equilibrium
 
 
 @dataclass(frozen=True)
@@ -41,9 +37,9 @@ class RelativeEquilibrium:
     ----------
     vortices : ndarray, shape (n, 3)
     turning : ndarray, shape (3,)
-        ω.
+        The angular velocity ω.
     eigenvalues : ndarray of complex
-        Of the linearised motion on the symplectic normal space.
+        Eigenvalues of the linearised motion on the symplectic normal space.
     """
 
     vortices: Array
@@ -62,12 +58,12 @@ class RelativeEquilibrium:
 
 
 def relative_equilibria(system: Any, starts: Iterable[Array]) -> list[RelativeEquilibrium]:
-    """The distinct relative equilibria that Newton's method finds from `starts`.
+    """Find the distinct relative equilibria to which Newton's method converges.
 
     Parameters
     ----------
     system : System
-        Of spins.
+        A system of spins.
     starts : ndarray, shape (k, n, 3)
 
     Returns
@@ -112,7 +108,7 @@ def _newton(system: Any, start: Array) -> tuple[Array, Array] | None:
 
 
 def _field(system: Any, w: Array) -> Array:
-    """ẇ, by the system's compiled gradient."""
+    """The vector field X(w) = ẇ, from the compiled gradient of the system."""
     form = system.form
     out, work = np.empty_like(w), np.zeros(1 + form.gradient.work(form.rows))
     own = np.asarray(form.parameters, dtype=float)
@@ -128,14 +124,14 @@ def _linearisation(system: Any, w: Array, turning: Array) -> Array:
 
 
 def _tangents(w: Array) -> Array:
-    """An orthonormal basis of the spheres' tangent space at w, shape (3n, 2n)."""
+    """An orthonormal basis of the tangent space of the spheres at w, shape (3n, 2n)."""
     return block_diag(*(null_space(one[None]) for one in w))
 
 
 def _normal_eigenvalues(system: Any, w: Array, turning: Array) -> NDArray[Any]:
-    """Eigenvalues of the linearised motion at fixed momentum, modulo rotations.
+    """Eigenvalues of the linearised motion at fixed momentum.
 
-    Turns that leave the momentum as it is.
+    Rotations that do not change the momentum are factored out.
     """
     strengths = system.form.strengths
     basis = _tangents(w)
@@ -151,18 +147,28 @@ def _normal_eigenvalues(system: Any, w: Array, turning: Array) -> NDArray[Any]:
     return eigenvalues
 
 
-# --- what claims are about -----------------------------------------------------------------------
+# --- measurements for claims ---------------------------------------------------------------------
+
+CORNERS = np.array(
+    [
+        sign * (np.eye(3)[i] + other * np.eye(3)[j]) / np.sqrt(2.0)
+        for i, j in itertools.combinations(range(3), 2)
+        for sign, other in itertools.product((1.0, -1.0), repeat=2)
+    ]
+)
+CENTRES = np.array(list(itertools.product((1.0, -1.0), repeat=3))) / np.sqrt(3.0)
 
 
 def equilibria_of_runs(dataset: xr.Dataset) -> list[RelativeEquilibrium]:
     """The `relative_equilibria` found from the starts of the runs."""
-    return relative_equilibria(system_of_run(dataset, 0), states_at_start(dataset))
+    starts = states_of_runs(dataset.isel(time=[0]))[:, 0]
+    return relative_equilibria(system_of_run(dataset, 0), starts)
 
 
 def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
-    """The distinct places of a vortex in stable, or in unstable, equilibria.
+    """The distinct positions of a vortex in stable, or in unstable, equilibria.
 
-    Vortices of one strength may change places.
+    Vortices of equal strength may be exchanged.
     """
     places: list[Array] = []
     for one in equilibria_of_runs(dataset):
@@ -173,23 +179,23 @@ def places_of_vortices(dataset: xr.Dataset, stable: bool) -> Array:
     return np.array(places)
 
 
-def number_of_places(stable: bool) -> Measure:
+def number_of_places(dataset: xr.Dataset, stable: bool) -> int:
     """The number of `places_of_vortices`."""
-    return lambda dataset: len(places_of_vortices(dataset, stable))
+    return len(places_of_vortices(dataset, stable))
 
 
-def distance_from_directions(directions: Array, stable: bool) -> Measure:
-    """The distance of each of `places_of_vortices` from the nearest given direction, (k, 3)."""
+def distance_from_triangles(dataset: xr.Dataset, stable: bool) -> Array:
+    """The distance of each of `places_of_vortices` from the nearest centre, or corner, of Figure 7.
 
-    def measure(dataset: xr.Dataset) -> Array:
-        apart = places_of_vortices(dataset, stable)[:, None] - directions
-        return np.linalg.norm(apart, axis=-1).min(axis=1)
-
-    return measure
+    The coordinate planes and the bisecting planes of pairs of axes divide the sphere into
+    triangles. Stable equilibria are at the centres of these, unstable ones at the corners.
+    """
+    apart = places_of_vortices(dataset, stable)[:, None] - (CENTRES if stable else CORNERS)
+    return np.linalg.norm(apart, axis=-1).min(axis=1)
 
 
 def growth_rates_of_unstable(dataset: xr.Dataset) -> Array:
-    """The growth rate of each of `equilibria_of_runs` that is unstable."""
+    """The growth rate of each unstable one of the `equilibria_of_runs`."""
     return np.array([one.growth_rate for one in equilibria_of_runs(dataset) if not one.stable])
 
 

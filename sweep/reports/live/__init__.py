@@ -1,6 +1,6 @@
-"""The page of `sweep serve`: progress and results of stores, in a browser on this machine.
+"""The live page of `sweep serve`: progress and results of stores, in a browser on this machine.
 
-`server` answers requests; `stores` opens stores, selects runs and keeps answers; `progress` counts
-runs; `views` makes figures of results, whose JSON is in `figures`; `runs` describes a single run.
-``page.js`` draws.
+`server` answers requests; `stores` opens stores, selects runs and caches figures; `progress` counts
+runs; `views` makes figures from results, which `figures` defines and encodes as JSON; `runs`
+describes a single run. ``page.js`` draws.
 """

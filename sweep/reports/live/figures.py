@@ -1,4 +1,4 @@
-"""Figures as JSON: panels of curves or spheres, which the page draws; their numbers as CSV."""
+"""Figures as JSON, with panels of curves or spheres that the page draws, and their data as CSV."""
 
 import csv
 import io
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from sweep.tables import Table
 
 Values = Sequence[float] | NDArray[np.floating[Any]]  # along a curve
+Style = Mapping[str, Any]  # keyword arguments of Matplotlib, and ``dash``
 Cell = Mapping[str, str]  # see `cell_as_texts`
 
 COLUMNS = ("panel", "curve", "x_quantity", "x", "y_quantity", "y", "low", "high", "mark")
+SPATIAL_COLUMNS = ("panel", "curve", "part", "e1", "e2", "e3")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Axis:
 
     @classmethod
     def of_array(cls, array: "xr.DataArray", text: str, log: bool = False) -> Self:
-        """An axis of an array's values, with its units behind the text."""
+        """An axis for the values of an array, with its units after the text."""
         units = units_with_superscripts(array.attrs.get("units", "1"))
         return cls(f"{text} [{units}]" if units else text, log)
 
@@ -54,31 +56,29 @@ class Curve:
     ----------
     name : str
         Its entry in the legend.
-    colour, marker : str
-        As in Matplotlib.
+    style : dict
+        ``color`` and perhaps ``marker`` as in Matplotlib; ``dash``, one of solid, dash, dot,
+        dashdot.
     x, y : sequence or ndarray of float, shape (points,)
-    dash : {"solid", "dash", "dot", "dashdot"}
     z : sequence or ndarray of float, shape (points,), optional
         The third coordinate on a sphere.
     low, high : sequence or ndarray of float, shape (points,), optional
-        Ends of bars, or of a band.
+        Ends of error bars, or of a band.
     marks : sequence of {"filled", "open", "large"}, optional
-        How each point is drawn; a line without marks.
+        How each point is drawn; by default a line without marks.
     cells : sequence of dict of str to str, optional
         The coordinates of the runs of each point, or of all points if there is only one:
         ``integrator``, ``step_size``, ….
     line, band : bool, optional
-        Whether points on a sphere are joined; whether `low` and `high` are ends of a band.
+        Whether points on a sphere are joined, and whether `low` and `high` are ends of a band.
     part : str, optional
-        What tells it from curves of the same name, such as a body.
+        Distinguishes the curve from others with the same name; for example a body.
     """
 
     name: str
-    colour: str
+    style: Style
     x: Values
     y: Values
-    marker: str = ""
-    dash: str = "solid"
     z: Values = ()
     low: Values = ()
     high: Values = ()
@@ -88,18 +88,20 @@ class Curve:
     band: bool = False
     part: str = ""
 
+    def for_json(self) -> dict[str, Any]:
+        """The curve as plain values, with None for NaN."""
+        of_curve = vars(self) | {
+            "colour": self.style["color"],
+            "marker": self.style.get("marker", ""),
+            "dash": self.style.get("dash", "solid"),
+        }
+        del of_curve["style"]
+        return {name: _values_for_json(value) for name, value in of_curve.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """A panel of a figure.
-
-    Attributes
-    ----------
-    title : str
-    x, y : Axis
-    curves : list of Curve
-    subtitle : str
-    """
+    """A panel of a figure."""
 
     title: str
     x: Axis
@@ -115,7 +117,7 @@ class Figure:
     Attributes
     ----------
     kind : {"curves", "strips", "spheres"}
-        Strips are flat panels, each with a scale of its own.
+        Strips are flat panels, each with its own scale.
     panels : list of Panel
     tables : list of sweep.tables.Table
     remark : str
@@ -127,78 +129,54 @@ class Figure:
     tables: "list[Table]" = field(default_factory=list)
     remark: str = ""
 
-    @property
-    def sentences(self) -> list[str]:
-        """The summaries of its tables."""
-        return [table.summary for table in self.tables if table.summary]
-
     def for_json(self) -> dict[str, Any]:
         """The figure as plain values, with None for NaN."""
         return {
             "kind": self.kind,
-            "panels": [_panel_for_json(panel) for panel in self.panels],
-            "sentences": self.sentences,
-            "tables": [
-                {
-                    "title": table.title,
-                    "headers": table.headers,
-                    "rows": table.rows,
-                    "notes": list(table.notes),
-                }
-                for table in self.tables
+            "panels": [
+                vars(panel)
+                | {"x": vars(panel.x), "y": vars(panel.y)}
+                | {"curves": [curve.for_json() for curve in panel.curves]}
+                for panel in self.panels
             ],
+            "sentences": [table.summary for table in self.tables if table.summary],
+            "tables": [vars(table) | {"notes": list(table.notes)} for table in self.tables],
             "remark": self.remark,
             "verdict_styles": LOOKS,
         }
 
     def as_csv(self) -> str:
-        """The plotted numbers as CSV, a row for each point."""
+        """The plotted numbers as CSV, with a row for each point."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        spatial = self.kind == "spheres"
-        writer.writerow(("panel", "curve", "part", "e1", "e2", "e3") if spatial else COLUMNS)
+        writer.writerow(SPATIAL_COLUMNS if self.kind == "spheres" else COLUMNS)
         for panel in self.panels:
             for curve in panel.curves:
-                if spatial:
-                    rows = zip(curve.x, curve.y, curve.z, strict=True)
-                    writer.writerows((panel.title, curve.name, curve.part, *row) for row in rows)
+                if self.kind == "spheres":
+                    points = zip(curve.x, curve.y, curve.z, strict=True)
+                    writer.writerows((panel.title, curve.name, curve.part, *p) for p in points)
                     continue
                 blank = [""] * len(curve.x)
-                optional: tuple[Sequence[Any] | NDArray[Any], ...]
-                optional = (curve.low, curve.high, curve.marks)
-                columns = [values if len(values) else blank for values in optional]
+                more = [v if len(v) else blank for v in (curve.low, curve.high, curve.marks)]
                 writer.writerows(
-                    (panel.title, curve.name, panel.x.text, x, panel.y.text, y, *more)
-                    for x, y, *more in zip(curve.x, curve.y, *columns, strict=True)
+                    (panel.title, curve.name, panel.x.text, x, panel.y.text, y, *of_point)
+                    for x, y, *of_point in zip(curve.x, curve.y, *more, strict=True)
                 )
         return text.getvalue()
 
 
-def _panel_for_json(panel: Panel) -> dict[str, Any]:
-    return {
-        "title": panel.title,
-        "subtitle": panel.subtitle,
-        "x": vars(panel.x),
-        "y": vars(panel.y),
-        "curves": [
-            {name: _values_for_json(value) for name, value in vars(curve).items()}
-            for curve in panel.curves
-        ],
-    }
-
-
 def _values_for_json(values: Any) -> Any:
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+    if isinstance(values, np.ndarray):
         plain = values.astype(object)
         plain[~np.isfinite(values)] = None
         return plain.tolist()
-    return value_for_json(values.tolist() if isinstance(values, np.ndarray) else values)
+    return value_for_json(values)
 
 
 def cell_as_texts(cell: Mapping[str, Any]) -> dict[str, str]:
-    """Coordinates of runs as texts, as in an address of the page, without NaN.
+    """Coordinates of runs as texts, as in an address of the page; NaN is left out.
 
-    Scanned axes have the key ``axis:NAME``.
+    The keys of scanned axes are ``axis:NAME``.
     """
     fixed = ("integrator", "step_size", "tolerance")
     return {

@@ -1,4 +1,4 @@
-// The page of `sweep serve`: asks the server for answers, draws them, keeps choices in the address.
+// The page of `sweep serve`: requests answers, draws them, and keeps choices in the address.
 "use strict";
 
 const VIEWS = { progress: "Progress", orders: "Orders", drifts: "Drifts", work: "Work",
@@ -7,20 +7,20 @@ const MEASURES = { evaluations: "evaluations", steps: "steps", cpu_time: "CPU ti
 const MARKERS = { o: "circle", s: "square", D: "diamond", "^": "triangle-up", v: "triangle-down",
                   P: "cross", X: "x", "<": "triangle-left", ">": "triangle-right", "*": "star",
                   h: "hexagon", p: "pentagon" };
-const MOST_ROWS = 24;  // of a table that is open
-const FEWEST_FILTERED = 6;  // rows of a table that can be filtered
-const MOST_NAMED = 24;  // curves that a legend names
+const MOST_ROWS = 24;  // longer tables are folded
+const FEWEST_FILTERED = 6;  // rows from which on a table can be filtered
+const MOST_NAMED = 24;  // curves in a legend
 const POLL = 1000;  // ms between two requests for the progress
-const AGAIN = 5;  // times as long as the last answer took is the next one waited for
+const AGAIN = 5;  // pause before the next request, as a multiple of the duration of the last one
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const $ = (id) => document.getElementById(id);
 const narrow = () => window.innerWidth < 800;
 let state = new URLSearchParams(location.search);
-let known = [];  // experiments of the store and what there is to choose
+let known = [];  // experiments of the store with their choices
 let version = null, shown = null, asked = 0, took = 0, answered = 0;
 
-// --- elements: text of stores comes in as text alone -----------------------------------------
+// --- elements: texts of stores are inserted as text nodes only -------------------------------
 
 function el(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -29,9 +29,9 @@ function el(tag, properties = {}, ...children) {
 }
 
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;")
-  .replace(/>/g, "&gt;");  // Plotly takes some of HTML
+  .replace(/>/g, "&gt;");  // Plotly interprets some HTML
 
-// A table; of an answer its rows can be sorted by a column, and filtered where there are many.
+// A table; the rows of an answer can be sorted by a column, and filtered if there are many.
 function table(headers, rows, caption = "", ofAnswer = false) {
   const numeric = headers.map((_, i) => i > 0 && rows.every((row) => /^[–±≤+-]?[\d.]|^–|^±|^≤/.test(row[i])));
   const style = (i) => ({ className: numeric[i] ? "number" : "" });
@@ -56,7 +56,7 @@ function table(headers, rows, caption = "", ofAnswer = false) {
     el("div", { className: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body)));
 }
 
-// The order of two cells in a sorted table; those without a number come last either way.
+// Compares two cells of a sorted table; cells without a number come last in both directions.
 function compared(one, other, numeric, down) {
   const sign = down ? -1 : 1;
   if (!numeric) return sign * one.localeCompare(other, "en", { numeric: true });
@@ -64,7 +64,7 @@ function compared(one, other, numeric, down) {
   return Number.isNaN(a) || Number.isNaN(b) ? Number.isNaN(a) - Number.isNaN(b) : sign * (a - b);
 }
 
-// A table whose verdicts are coloured, and stand first where there is little room.
+// A table with coloured verdicts, which come first if there is little room.
 function verdictTable({ title, headers, rows }, styles) {
   const place = headers.indexOf("verdict");
   const ordered = (row) => place > 1 && narrow()
@@ -76,7 +76,7 @@ function verdictTable({ title, headers, rows }, styles) {
   return made;
 }
 
-// A long table opens when it is asked for.
+// A long table is folded.
 function folded({ rows }, shown) {
   return rows.length <= MOST_ROWS ? shown
     : el("details", {}, el("summary", {}, `${count(rows.length)} rows`), shown);
@@ -102,7 +102,7 @@ function trouble(error) {
   $("trouble").hidden = !error;
   if (error) {
     $("trouble").textContent = error instanceof TypeError
-      ? "The server does not answer: sweep serve has ended, or this machine has lost it." : error.message;
+      ? "The server does not answer: sweep serve has ended, or the connection is lost." : error.message;
   }
 }
 
@@ -147,7 +147,7 @@ async function openStore() {
   await askChoices();
 }
 
-// What there is to choose, of the store as the server has opened it: perhaps not yet all that is done.
+// The choices of the store as the server has last opened it, which may lack the newest runs.
 async function askChoices() {
   ({ experiments: known, version } = await ask("choices"));
 }
@@ -225,10 +225,7 @@ function showChoices() {
       state.get("against") || "evaluations") : null,
     view() === "scan" ? select("against", "Against", own.axes.map((name) => [name, name.replaceAll("_", " ")]),
       state.get("against") || own.axes[0]) : null,
-    boxes("integrator", "Integrators", own.integrators),
-    boxes("step_size", "Step sizes", own.step_sizes),
-    boxes("tolerance", "Tolerances", own.tolerances),
-    ...own.scanned.map((one) => boxes(`axis:${one.axis}`, one.axis, one)),
+    ...own.boxes.map(boxes),
     starts(own.starts),
   ];
   form.replaceChildren(...parts.filter(Boolean));
@@ -249,11 +246,11 @@ function select(name, title, values, value) {
   return el("fieldset", {}, el("legend", {}, title), made);
 }
 
-function boxes(name, title, axis) {
-  const texts = axis.values.map((one) => one.text);
+function boxes({ name, title, units, values }) {
+  const texts = values.map((one) => one.text);
   if (texts.length < 2) return null;
   const chosen = state.getAll(name);
-  const inputs = axis.values.map((one) => el("input",
+  const inputs = values.map((one) => el("input",
     { type: "checkbox", value: one.text, checked: !chosen.length || chosen.includes(one.text) }));
   const settle = () => {
     const on = inputs.filter((box) => box.checked).map((box) => box.value);
@@ -266,13 +263,13 @@ function boxes(name, title, axis) {
     for (const box of inputs) box.checked = on;
     settle();
   } }, on ? "all" : "none");
-  const labels = axis.values.map((one, i) => {
+  const labels = values.map((one, i) => {
     const swatch = one.colour ? el("span", { className: "swatch" }) : null;
     if (swatch) swatch.style.background = colourOf(one.colour, looks());
     return el("label", { title: one.text }, inputs[i], swatch, ` ${one.label}`);
   });
-  const short = axis.values.every((one) => one.label.length < 9);
-  return el("fieldset", {}, el("legend", {}, `${title}${axis.units ? ` [${axis.units}]` : ""} `, all(true), all(false)),
+  const short = values.every((one) => one.label.length < 9);
+  return el("fieldset", {}, el("legend", {}, `${title}${units ? ` [${units}]` : ""} `, all(true), all(false)),
     el("div", { className: short ? "values short" : "values" }, ...labels));
 }
 
@@ -294,7 +291,7 @@ async function showAnswer() {
   $("figure").classList.add("busy");
   let found, error = null;
   try { found = await ask("figure"); } catch (problem) { error = problem; }
-  if (mine !== asked) return;  // another choice was made meanwhile
+  if (mine !== asked) return;  // the choice has changed meanwhile
   took = performance.now() - began;
   answered = performance.now();
   $("figure").classList.remove("busy");
@@ -338,7 +335,7 @@ const LEFT = 66, RIGHT = 14, BELOW = 44, LINE = 20;
 
 const names = (found) => [...new Set(found.panels.flatMap((panel) => panel.curves.map((curve) => curve.name)))];
 
-// Where everything is, in px.
+// The positions of all parts of a figure, in px.
 function geometryOf(found, width) {
   const n = found.panels.length;
   const most = found.kind === "strips" ? (width > 1000 ? 2 : 1)
@@ -405,7 +402,7 @@ function axisOf(found, panel, which, look, more) {
   return { ...made, nticks: low ? 4 : 7, exponentformat: "power" };
 }
 
-// Ticks of a logarithmic axis between two powers of ten: decades, or 1, 2, 5 where they are few.
+// Ticks of a logarithmic axis: decades, or also 2, 5, … if there are few decades.
 function logTicks([low, high]) {
   const span = high - low, every = Math.ceil(span / 7);
   const multiples = span < 0.7 ? [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : span < 2.3 ? [1, 2, 5] : [1];
@@ -424,7 +421,7 @@ function shortNumber(value) {
   return `${Number(digits) === 1 ? "" : `${Number(digits)}·`}10${raised}`;
 }
 
-// After a zoom: ticks of the part that is seen.
+// Recomputes the ticks for the visible range after a zoom.
 function tickAnew(target, event) {
   const changed = {};
   for (const key of Object.keys(event)) {
@@ -437,7 +434,7 @@ function tickAnew(target, event) {
   if (Object.keys(changed).length) Plotly.relayout(target, changed);
 }
 
-// The colour of a curve; on dark paper black is white, and others are paler.
+// The colour of a curve; on a dark page black becomes white, and other colours paler.
 function colourOf(colour, look) {
   if (!look.dark) return colour;
   if (colour === "#000000") return look.text;
@@ -497,7 +494,7 @@ function sphereScene(look, x, y) {
            camera: { eye: { x: 1.0, y: 1.17, z: 0.63 } } };
 }
 
-// Where the axes come out of the sphere.
+// The points at which the axes leave the sphere.
 function stubs(scene, look) {
   const ends = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
   const along = (i) => ends.flatMap((end) => [0.985 * end[i], 1.18 * end[i], null]);

@@ -1,25 +1,27 @@
-"""The progress of a store, as the page shows it: counted now and then, for all viewers at once."""
+"""The progress of a store for the live page, counted from time to time for all viewers."""
 
+import collections
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweep.errors import Damaged
 from sweep.store.failures import values_shared_by_failed_runs
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import submission_of_store
-from sweep.store.progress import Counter, Progress, Rate
+from sweep.store.progress import Progress, ProgressCounter, RunRate
 from sweep.store.store import Store
 from sweep.text import count_with_noun, format_duration
 
-# Between two counts pass at least so many seconds, and so many times the duration of the last.
+# Minimum time between two counts, in seconds, and as a multiple of the duration of the last count.
 SECONDS_BETWEEN_COUNTS, SECONDS_BETWEEN_COUNTS_IN_BUCKET, PAUSE_PER_DURATION = 1.0, 5.0, 10
-MOST_TROUBLES = 5  # in succession, that a store may have while it grows
+MOST_TROUBLES = 5  # successive errors that a growing store may cause
+SUMMED = ("runs", "done", "running", "pending", "failed", "partly", "cpu_seconds")
+TOTAL = ""  # the name under which all experiments are summed up
 
 
 class ProgressCache:
-    """The progress of a store, counted at most every second.
+    """The progress of a store, counted at most once a second.
 
     Parameters
     ----------
@@ -27,26 +29,18 @@ class ProgressCache:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._counter = store, Counter(store)
-        self._pause = (
-            SECONDS_BETWEEN_COUNTS_IN_BUCKET if store.in_bucket else SECONDS_BETWEEN_COUNTS
-        )
+        self._store, self._counter = store, ProgressCounter(store)
         self._lock, self._next, self._troubles = threading.Lock(), 0.0, 0
-        self._total_rate = Rate()
-        self._rates: dict[str, Rate] = {}  # by experiment
+        self._rates: dict[str, RunRate] = collections.defaultdict(RunRate)  # by experiment
         self._counted: list[Progress] = []
-        self._answer: dict[str, Any] | None = None
-        self._failed: list[int] = []  # when `_shared` was found
+        self._answer: dict[str, Any] = {}
+        self._failed: list[int] = []  # numbers of failures for which `_shared` was computed
         self._shared: list[str] = []
 
-    def version(self) -> str:
-        """A text that changes when runs are added to the store or committed."""
-        self.look_up()
-        counts = [(p.experiment, p.runs, p.done, p.left_study) for p in self._counted]
-        return f"{hash(tuple(counts)):x}"
-
     def look_up(self) -> dict[str, Any]:
-        """The progress of the store and of each experiment, and who writes to it, for JSON.
+        """The progress of the store and its experiments, and who writes to it, for JSON.
+
+        The entry ``version`` changes when runs are added to the store or committed.
 
         Raises
         ------
@@ -56,63 +50,50 @@ class ProgressCache:
             If it is damaged.
         """
         with self._lock:
-            began, answer = time.monotonic(), self._answer
-            if began >= self._next or answer is None:
-                answer = self._answer = self._count(began)
+            began = time.monotonic()
+            if began >= self._next or not self._answer:
+                self._answer = self._count(began)
                 took = time.monotonic() - began
-                self._next = began + took + max(self._pause, PAUSE_PER_DURATION * took)
-            return answer
+                in_bucket = self._store.in_bucket
+                pause = SECONDS_BETWEEN_COUNTS_IN_BUCKET if in_bucket else SECONDS_BETWEEN_COUNTS
+                self._next = began + took + max(pause, PAUSE_PER_DURATION * took)
+            return self._answer
 
     def _count(self, now: float) -> dict[str, Any]:
         try:
             self._counted, self._troubles = self._counter.count(), 0
-        except Damaged:  # as while a store grows
+        except Damaged:  # may happen while a store grows
             self._troubles += 1
             if self._troubles > MOST_TROUBLES or not self._counted:
                 raise
-        rows = [self._row(progress, now) for progress in self._counted]
-        total: dict[str, Any] = {
-            key: sum(row[key] for row in rows)
-            for key in ("runs", "done", "running", "pending", "failed", "partly", "cpu_seconds")
-        }
-        self._total_rate.add(now, total["done"] + total["partly"])
-        total |= _rate_and_time_left(self._total_rate, total)
+        rows = [p.counts | {"partly": p.partly} for p in self._counted]
+        total = {key: sum(row[key] for row in rows) for key in SUMMED}
         holder, submission = lease_holder_of_store(self._store), submission_of_store(self._store)
+        hosts = self._store.anew().attributes.get("hosts", [])
+        counts = tuple((p.experiment, p.runs, p.done, p.left_study) for p in self._counted)
         return {
-            "total": total,
-            "experiments": rows,
-            "shared": self._values_shared_by_failures(rows),
+            "total": self._with_rate(TOTAL, total, now),
+            "experiments": [self._with_rate(row["experiment"], row, now) for row in rows],
+            "shared": self._values_shared_by_failures(),
             "holder": holder and f"{holder} since {holder.since}",
             "submission": submission and f"{submission}",
-            "hosts": _hosts_in_words(self._store.anew().attributes.get("hosts", [])),
+            "hosts": [f"{h['host']}: {count_with_noun(h['workers'], 'worker')}" for h in hosts],
             "cpu_time": format_duration(total["cpu_seconds"]),
+            "version": f"{hash(counts):x}",
         }
 
-    def _row(self, progress: Progress, now: float) -> dict[str, Any]:
-        rate = self._rates.setdefault(progress.experiment, Rate())
-        rate.add(now, progress.done + progress.partly)
-        row = progress.counts | {"partly": progress.partly}
-        return row | _rate_and_time_left(rate, row)
+    def _with_rate(self, name: str, counts: dict[str, Any], now: float) -> dict[str, Any]:
+        """Counts with the runs per second and the remaining time, if known."""
+        rate, done = self._rates[name], counts["done"] + counts["partly"]
+        rate.add(now, done)
+        seconds = rate.seconds_left(counts["runs"] - done)
+        left = format_duration(seconds) if seconds == seconds else ""
+        return counts | {"rate": rate.per_second, "time_left": left}
 
-    def _values_shared_by_failures(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """What failed runs share, in sentences; looked up again when their number changes."""
-        failed = [row["failed"] for row in rows]
+    def _values_shared_by_failures(self) -> list[str]:
+        """Sentences on what failed runs share, recomputed when their number changes."""
+        failed = [progress.failed for progress in self._counted]
         if failed != self._failed:
             shared = values_shared_by_failed_runs(self._store) if any(failed) else []
-            self._shared = list(map(str, shared))
-            self._failed = failed
+            self._shared, self._failed = list(map(str, shared)), failed
         return self._shared
-
-
-def _rate_and_time_left(rate: Rate, row: Mapping[str, Any]) -> dict[str, Any]:
-    seconds = rate.seconds_left(row["runs"] - row["done"] - row["partly"])
-    known = seconds == seconds
-    return {"rate": rate.per_second, "time_left": format_duration(seconds) if known else ""}
-
-
-def _hosts_in_words(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The machines that have worked on a store, with their numbers of workers."""
-    return [
-        f"{host.get('host', '?')}: {count_with_noun(host.get('workers', 0), 'worker')}"
-        for host in hosts
-    ]

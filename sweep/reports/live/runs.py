@@ -1,4 +1,4 @@
-"""A single run on the page: its setting, its results, a series, and a script to recompute it."""
+"""A single run on the page: its settings, its results, a series, and a script to recompute it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Fact = tuple[str, str]  # a name and a value, as texts
 
 STOPS = ("stop_step", "stop_time", "stop_residual")
-MOST_SAMPLES = 2000  # of a series, that are drawn
+MOST_SAMPLES = 2000  # samples of a series that are drawn
 PLUGINS = "# with the plugins of the study: sweep show plugins {store}\n"
 SCRIPT = """\
 {plugins}import numpy as np
@@ -47,13 +47,13 @@ def describe_run(
     Parameters
     ----------
     dataset : xarray.Dataset
-        The experiment.
+        The run table of the experiment.
     place : int
-        Position of the run in it.
+        Position of the run in the table.
     quantity : str
         The series to show; empty for the first error or, without errors, the first series.
     store, experiment : str
-        Their names, for the script.
+        Names of the store and the experiment, for the script.
 
     Returns
     -------
@@ -79,6 +79,11 @@ def describe_run(
     }
 
 
+def _axis_names(dataset: "xr.Dataset") -> list[str]:
+    """Names of the coordinates in which runs may differ, without those of their starts."""
+    return ["integrator", "step_size", "tolerance", *scanned_axes(dataset)]
+
+
 def _setting_facts(run: "xr.Dataset", dataset: "xr.Dataset") -> list[Fact]:
     system = json.loads(run.attrs["system"])
     parameters = system["parameters"] | _scanned_parameters(run)
@@ -88,24 +93,16 @@ def _setting_facts(run: "xr.Dataset", dataset: "xr.Dataset") -> list[Fact]:
     return [*facts, *_facts_of_variables(run, [*axes, "initial_condition"])]
 
 
-def _axis_names(dataset: "xr.Dataset") -> list[str]:
-    """Names of the coordinates in which runs differ, other than their starts."""
-    return ["integrator", "step_size", "tolerance", *scanned_axes(dataset)]
-
-
 def _result_facts(run: "xr.Dataset") -> list[Fact]:
-    names = [str(name) for name, array in run.data_vars.items() if array.ndim == 0]
-    meanings = run["status"].attrs.get("flag_meanings", "").split()
-    flags = dict(zip(run["status"].attrs.get("flag_values", ()), meanings, strict=False))
-    status = flags.get(int(run["status"]), str(int(run["status"])))
-    stopped = int(run["status"]) > 0
-    hidden = ("status", "environment", "sample_count", *(() if stopped else STOPS))
-    others = [name for name in names if name not in hidden]
-    return [("Status", status), *_facts_of_variables(run, others)]
+    status, code = run["status"].attrs, run["status"].item()
+    names = dict(zip(status["flag_values"], status["flag_meanings"].split(), strict=True))
+    hidden = ("status", "environment", "sample_count", *(() if code > 0 else STOPS))
+    shown = [str(k) for k, v in run.data_vars.items() if v.ndim == 0 and k not in hidden]
+    return [("Status", names[code]), *_facts_of_variables(run, shown)]
 
 
 def _facts_of_variables(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
-    """Scalar variables of a run as texts with units, without NaN."""
+    """Scalar variables of a run as texts with units; NaN is left out."""
     facts = []
     for name in names:
         value = run[name].item()
@@ -121,19 +118,17 @@ def _facts_of_variables(run: "xr.Dataset", names: Iterable[str]) -> list[Fact]:
 def _figure_of_run(run: "xr.Dataset", quantity: str) -> Figure:
     if not quantity:
         return Figure("curves", [])
-    values, times = run[quantity].values, run["time"].values
-    step = max(1, len(times) // MOST_SAMPLES)
-    finite = np.isfinite(values)
-    times, values = times[finite][::step], values[finite][::step]
-    error = "_error" in quantity
-    curve = Curve(quantity, COLOURS[0], times, np.abs(values) if error else values)
-    name = quantity.replace("_", " ")
-    y = Axis.of_array(run[quantity], f"|{name}|" if error else name, log=error)
+    finite = np.flatnonzero(np.isfinite(run[quantity].values))
+    drawn = run.isel(time=finite[:: max(1, run.sizes["time"] // MOST_SAMPLES)])
+    times, values, is_error = drawn["time"].values, drawn[quantity].values, "_error" in quantity
+    style, name = {"color": COLOURS[0]}, quantity.replace("_", " ")
+    curve = Curve(quantity, style, times, np.abs(values) if is_error else values)
+    y = Axis.of_array(run[quantity], f"|{name}|" if is_error else name, log=is_error)
     return Figure("curves", [Panel("", Axis.of_array(run["time"], "time t"), y, [curve])])
 
 
 def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> str:
-    """A Python script that computes the run's states."""
+    """A Python script that recomputes the states of a run."""
     fixed = json.loads(run.attrs["fixed"])
     label, size, tolerance = (run[k].item() for k in ("integrator", "step_size", "tolerance"))
     described = integrator_descriptions(run).get(label, {})
@@ -155,7 +150,7 @@ def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> s
 
 
 def _scanned_parameters(run: "xr.Dataset") -> dict[str, Any]:
-    """The values of a run's scanned parameters; for labels, the values that they stand for."""
+    """The values of a run's scanned parameters; labels are replaced by what they stand for."""
     parameters = {}
     for axis in json.loads(run.attrs["experiment"])["scan"]:
         value = run[axis["name"]].item()

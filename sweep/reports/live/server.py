@@ -1,7 +1,7 @@
-"""The web server of the page: for this machine, with a token in the address, and read-only."""
+"""The web server of the live page: local, read-only, and protected by a token in the address."""
 
 import asyncio
-import functools
+import concurrent.futures
 import hmac
 import json
 import logging
@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from integrators.errors import InputError, short_repr
+from integrators.errors import InputError
 from sweep.errors import Damaged
-from sweep.reports.live.stores import OpenedStore
-from sweep.reports.live.views import Choice
+from sweep.reports.live.stores import ANSWERS, OpenedStore
+from sweep.reports.live.views import Choice, last_of_choice
 from sweep.text import escape_controls_in_lines
 
 try:
@@ -29,12 +29,11 @@ except ImportError as error:
         f"the page needs {error.name}, which is not here: pip install 'geosweep[live]'"
     ) from None
 
-Stores = Mapping[str, OpenedStore]  # by the names that they were given by
-Arguments = Mapping[str, Sequence[str]]  # of an address
+Stores = Mapping[str, OpenedStore]  # by the names under which they were given
 Result = TypeVar("Result")
 
 PORT = 8787
-MOST_PORTS = 20  # to try, from the first on, where none is given
+MOST_PORTS = 20  # number of ports to try if none is given
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -47,7 +46,8 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-ASSETS = {"page.js": "text/javascript", "page.css": "text/css", "plotly.min.js": "text/javascript"}
+OWN = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}  # files of the page
+LIBRARY = "plotly.min.js"
 
 
 def serve(
@@ -56,15 +56,16 @@ def serve(
     port: int | None = None,
     announce: Callable[[str], object] = print,
 ) -> None:
-    """Serve the page of some stores until Ctrl-C.
+    """Serve the live page of stores until Ctrl-C.
 
     Parameters
     ----------
     names : sequence of str
         Paths or addresses of stores.
     host : str
+        The address to listen on.
     port : int, optional
-        By default the first that is free from `PORT` on.
+        By default the first free port from `PORT` on.
     announce : callable, optional
         Called with the address once the page can be opened.
 
@@ -80,11 +81,10 @@ def serve(
 
 
 def _files_of_page() -> dict[str, bytes]:
-    """The files of the page by name, with the library that draws."""
-    own = resources.files(__package__)
-    files = {name: own.joinpath(name).read_bytes() for name in ("page.html", "page.js", "page.css")}
-    library = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    return files | {"plotly.min.js": library.read_bytes()}
+    """The files of the page by name, including the plotting library."""
+    own, library = resources.files(__package__), Path(plotly.__file__).parent / "package_data"
+    files = {name: own.joinpath(name or "page.html").read_bytes() for name in OWN}
+    return files | {LIBRARY: (library / LIBRARY).read_bytes()}
 
 
 async def _serve(
@@ -104,7 +104,7 @@ async def _serve(
 
 
 def _listen(server: HTTPServer, host: str, port: int | None) -> int:
-    """Listen at the port, or at the first free one, and return it."""
+    """Listen on the port, or on the first free one, and return it."""
     ports = [port] if port is not None else [*range(PORT, PORT + MOST_PORTS), 0]
     for candidate in ports:
         try:
@@ -134,14 +134,14 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
     """
 
     class Handler(RequestHandler):
-        """The headers and errors that all responses have in common."""
+        """Headers and errors that all responses share."""
 
         def set_default_headers(self) -> None:
             for name, value in HEADERS.items():
                 self.set_header(name, value)
 
         def log_exception(self, kind: Any, error: Any, traceback: Any) -> None:
-            """Log a traceback with the path alone: the address holds the token."""
+            """Log a traceback with the path only, since the full address contains the token."""
             if not isinstance(error, HTTPError):
                 log = logging.getLogger("tornado.application")
                 log.error("GET %s", self.request.path, exc_info=(kind, error, traceback))
@@ -150,22 +150,15 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
             words = {403: "the token is not that of this server: open the address that it printed"}
             self.finish({"error": words.get(status_code, self._reason)})
 
-    class Asset(Handler):
-        """A file of the page, which holds no data of stores."""
+    class File(Handler):
+        """A file of the page, without data of stores."""
 
         def get(self, name: str) -> None:
-            self.set_header("Content-Type", f"{ASSETS[name]}; charset=utf-8")
+            self.set_header("Content-Type", f"{OWN.get(name, 'text/javascript')}; charset=utf-8")
             self.finish(files[name])
 
-    class Page(Handler):
-        """The page itself."""
-
-        def get(self) -> None:
-            self.set_header("Content-Type", "text/html; charset=utf-8")
-            self.finish(files["page.html"])
-
     class Api(Handler):
-        """Data as JSON or CSV, made in a thread so that other requests are answered meanwhile."""
+        """Data as JSON or CSV, made in a thread so that other requests need not wait."""
 
         def prepare(self) -> None:
             given = self.request.headers.get("X-Token") or self.get_query_argument("token", "")
@@ -173,12 +166,12 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
                 raise HTTPError(403)
 
         async def get(self, name: str) -> None:
-            arguments = {
+            choice = {
                 key: [value.decode(errors="replace") for value in values]
                 for key, values in self.request.query_arguments.items()
             }
             try:
-                answer = await _call_in_thread(lambda: ANSWERS[name](stores, arguments))
+                answer = await _call_in_thread(lambda: _answer(stores, name, choice))
             except (Damaged, InputError, OSError) as error:
                 self.set_status(400)
                 answer = {"error": escape_controls_in_lines(str(error))}
@@ -192,106 +185,32 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
 
     return Application(
         [
-            (r"/", Page),
-            (rf"/({'|'.join(map(re.escape, ASSETS))})", Asset),
-            (rf"/api/({'|'.join(ANSWERS)})", Api),
+            (rf"/({'|'.join(map(re.escape, files))})", File),
+            (rf"/api/({'|'.join(['stores', *ANSWERS])})", Api),
         ],
         compress_response=True,
     )
 
 
 def _call_in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
-    """Call a function in a daemon thread, which does not outlive the process; return a future."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def settle(set_outcome: Callable[[], None]) -> None:
-        if not future.cancelled():
-            set_outcome()
+    """Call a function in a daemon thread, which ends with the process; return a future."""
+    future: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
     def run() -> None:
-        set_outcome: Callable[[], None]
         try:
-            set_outcome = functools.partial(future.set_result, work())
+            future.set_result(work())
         except Exception as error:
-            set_outcome = functools.partial(future.set_exception, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, set_outcome)
+            future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return future
+    return asyncio.wrap_future(future)
 
 
-# --- answers -------------------------------------------------------------------------------------
-
-
-def _answer_stores(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    return {"stores": list(stores)}
-
-
-def _answer_progress(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    progress = _requested_store(stores, arguments).progress
-    return progress.look_up() | {"version": progress.version()}
-
-
-def _answer_choices(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    return _requested_store(stores, arguments).choices()
-
-
-def _answer_figure(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    return _requested_store(stores, arguments).figure(_requested_choice(arguments)).for_json()
-
-
-def _answer_data(stores: Stores, arguments: Arguments) -> str:
-    return _requested_store(stores, arguments).figure(_requested_choice(arguments)).as_csv()
-
-
-def _answer_run(stores: Stores, arguments: Arguments) -> dict[str, Any]:
-    store, choice = _requested_store(stores, arguments), _requested_choice(arguments)
-    text = _last_argument(arguments, "run")
-    if text and not re.fullmatch(r"\d{1,18}", text):
-        raise InputError(f"run = {short_repr(text)}; expected the row of a run")
-    row = int(text) if text else store.row_of_cell(choice)
-    return store.run(choice.experiment, row, _last_argument(arguments, "series"))
-
-
-ANSWERS: dict[str, Callable[[Stores, Arguments], dict[str, Any] | str]] = {
-    "stores": _answer_stores,
-    "progress": _answer_progress,
-    "choices": _answer_choices,
-    "figure": _answer_figure,
-    "data": _answer_data,
-    "run": _answer_run,
-}
-
-
-def _last_argument(arguments: Arguments, name: str) -> str:
-    return (arguments.get(name) or [""])[-1]
-
-
-def _requested_store(stores: Stores, arguments: Arguments) -> OpenedStore:
-    name = _last_argument(arguments, "store") or next(iter(stores))
-    if name not in stores:
-        raise InputError(f"store {name!r} is not served here; {', '.join(stores)}")
-    return stores[name]
-
-
-def _requested_choice(arguments: Arguments) -> Choice:
-    """The `Choice` of an address."""
-    scanned = [
-        (key.partition(":")[2], value)
-        for key, values in arguments.items()
-        if key.startswith("axis:")
-        for value in values
-    ]
-    return Choice(
-        experiment=_last_argument(arguments, "experiment"),
-        view=_last_argument(arguments, "view") or "orders",
-        integrators=tuple(arguments.get("integrator", ())),
-        step_sizes=tuple(arguments.get("step_size", ())),
-        tolerances=tuple(arguments.get("tolerance", ())),
-        scanned=tuple(scanned),
-        starts=_last_argument(arguments, "starts"),
-        quantity=_last_argument(arguments, "quantity"),
-        against=_last_argument(arguments, "against"),
-    )
+def _answer(stores: Stores, name: str, choice: Choice) -> dict[str, Any] | str:
+    """The response of a store to a request, as data for JSON or as CSV."""
+    if name == "stores":
+        return {"stores": list(stores)}
+    store = last_of_choice(choice, "store") or next(iter(stores))
+    if store not in stores:
+        raise InputError(f"store {store!r} is not served here; {', '.join(stores)}")
+    return ANSWERS[name](stores[store], choice)

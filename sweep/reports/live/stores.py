@@ -1,25 +1,25 @@
-"""Stores on the page: opened, with the choices that they offer, and a cache of answers."""
+"""Stores on the live page: open them, list the choices that they offer, and cache figures."""
 
-import collections
-import concurrent.futures
 import contextlib
+import functools
+import re
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, short_repr
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
 from sweep.errors import Damaged
 from sweep.plots.style import curve_styles_of_integrators, units_with_superscripts
 from sweep.reports.live.figures import Figure
 from sweep.reports.live.progress import ProgressCache
 from sweep.reports.live.runs import describe_run
-from sweep.reports.live.views import VIEWS, Choice, axes_of_view, quantities_of_view
+from sweep.reports.live.views import VIEWS, Choice, axes_of_view, draw_view, last_of_choice
 from sweep.store.open import open_study
 from sweep.store.store import Store
 from sweep.text import format_number
@@ -27,17 +27,19 @@ from sweep.text import format_number
 if TYPE_CHECKING:
     import xarray as xr
 
-Answer = TypeVar("Answer")
-Answers = collections.OrderedDict[Hashable, "concurrent.futures.Future[Any]"]
-
-ALL = "all"  # `Choice.starts` for all of them, where views would show some
-MOST_RUNS, MOST_VALUES = 20_000, 2_000_000  # in a view, unless all starts are asked for
-FEWEST_STARTS = 16  # in a view of some of them
-MOST_LISTED = 200  # starts, or values of an axis, to choose from
-MOST_BYTES = 400_000_000  # of the series of an experiment, that are kept in memory
+ALL = "all"  # choice of all starts instead of a part
+MOST_RUNS, MOST_VALUES = 20_000, 2_000_000  # in a view, unless all starts are chosen
+FEWEST_STARTS = 16  # in a view of a part of the starts
+MOST_LISTED = 200  # starts, or values of an axis, that are offered as choices
+MOST_BYTES = 400_000_000  # series of an experiment that are kept in memory
 UNUSED = ("run_id", "ensemble")  # labels, which take long to read
-MOST_ANSWERS = 200  # in the cache
-PAUSE_PER_DURATION = 10  # a store is not opened again for so many times as long as it took
+MOST_FIGURES = 100  # cached figures of an experiment
+PAUSE_PER_DURATION = 10  # minimum pause before a store is reopened, per duration of the opening
+# Axes of every experiment, by their names in an address.
+AXES = {name: name for name in ("integrator", "step_size", "tolerance")}
+AXES |= {"starts": "initial_condition"}
+TITLES = {"integrator": "Integrators", "step_size": "Step sizes", "tolerance": "Tolerances"}
+OF_VIEWS = ("view", "quantity", "against")
 
 
 class Experiment:
@@ -47,53 +49,46 @@ class Experiment:
     ----------
     name : str
     dataset : xarray.Dataset
-        Its runs, whose series are read when they are used.
+        Its run table, whose series are read when they are used.
 
     Attributes
     ----------
     whole : xarray.Dataset
-        The runs of the study.
+        All runs of the study.
     shown : xarray.Dataset
-        Those of a part of the starts, if there are too many to show all without delay.
+        The runs of a part of the starts, if there are too many to show all of them quickly.
     styles : dict of str to dict
-        The styles of curves by integrator.
+        The styles of curves, by integrator.
     """
 
     def __init__(self, name: str, dataset: "xr.Dataset") -> None:
-        in_study = dataset["in_study"].values.astype(bool)
-        dataset = dataset.drop_vars([key for key in UNUSED if key in dataset])
+        dataset = dataset.drop_vars(UNUSED, errors="ignore")
         self.name = name
-        self.whole: xr.Dataset = (
-            dataset if in_study.all() else take_runs(dataset, np.flatnonzero(in_study))
-        )
-        self._axes = {
-            axis: _Axis.of_coordinate(self.whole[axis])
-            for axis in ("integrator", "step_size", "tolerance", *scanned_axes(self.whole))
+        self.whole: xr.Dataset = take_runs(dataset, np.flatnonzero(dataset["in_study"]))
+        self._axes = AXES | {f"axis:{axis}": axis for axis in scanned_axes(self.whole)}
+        self._values = {
+            name: distinct_values_and_codes(self.whole[axis].values)
+            for name, axis in self._axes.items()
         }
-        self._starts, self._start_codes = distinct_values_and_codes(
-            self.whole["initial_condition"].values
-        )
-        self.starts_shown = len(self._starts)
-        self._runs_shown = self._runs_of_some_starts()
-        self.shown = (
-            self.whole if self._runs_shown is None else self.whole.isel(run=self._runs_shown)
-        )
+        self._starts = self._values["starts"][0].tolist()
+        self._runs_shown, self._starts_shown = self._runs_of_some_starts()
+        self.shown: xr.Dataset = take_runs(self.whole, self._runs_shown)
         self.styles = curve_styles_of_integrators(self.shown)
+        self._draw_once = functools.lru_cache(MOST_FIGURES)(self._draw)
 
-    def _runs_of_some_starts(self) -> NDArray[np.intp] | None:
-        """Runs of starts spread evenly over all; None if all can be shown without delay."""
+    def _runs_of_some_starts(self) -> tuple[NDArray[np.intp], int]:
+        """Runs of evenly spread starts that can be shown quickly, and the number of these starts.
+
+        They are all runs if there are few enough.
+        """
         runs, starts = self.whole.sizes["run"], len(self._starts)
         most = min(MOST_RUNS, MOST_VALUES // self.whole.sizes["time"])
-        few = max(FEWEST_STARTS, most * starts // runs)
-        if few >= starts:
-            return None
-        chosen = np.zeros(starts, dtype=bool)
-        chosen[np.linspace(0, starts - 1, few).astype(int)] = True
-        self.starts_shown = few
-        return np.flatnonzero(chosen[self._start_codes])
+        few = min(starts, max(FEWEST_STARTS, most * starts // runs))
+        chosen = np.linspace(0, starts - 1, few).astype(int)
+        return np.flatnonzero(np.isin(self._values["starts"][1], chosen)), few
 
     def load(self) -> None:
-        """Read the shown runs into memory, except states, as far as they fit."""
+        """Read the series of the shown runs into memory as far as they fit, except states."""
         room = MOST_BYTES
         for name, variable in self.shown.variables.items():
             if variable.dims[:1] == ("run",) and name != "state":
@@ -101,134 +96,87 @@ class Experiment:
                 if room > 0:
                     variable.load()
 
+    @functools.cached_property
     def choices(self) -> dict[str, Any]:
-        """The values of all axes, the starts and the views to choose from, for JSON."""
-        axes = {name: axis.for_json() for name, axis in self._axes.items()}
-        fixed = [axes.pop(name) for name in ("integrator", "step_size", "tolerance")]
-        for integrator in fixed[0]["values"]:
-            integrator["colour"] = self.styles[integrator["text"]]["color"]
+        """The axis values, starts and views to choose from, for JSON."""
         return {
             "name": self.name,
-            "title": self.whole.attrs.get("title", ""),
-            "integrators": fixed[0],
-            "step_sizes": fixed[1],
-            "tolerances": fixed[2],
-            "scanned": [{"axis": name, **axis} for name, axis in axes.items()],
+            "title": self.whole.attrs["title"],
+            "boxes": [self._values_for_json(name) for name in self._axes if name != "starts"],
             "starts": {
                 "count": len(self._starts),
-                "shown": self.starts_shown,
-                "values": self._starts[:MOST_LISTED].tolist(),
+                "shown": self._starts_shown,
+                "values": self._starts[:MOST_LISTED],
             },
             "axes": axes_of_view(self.shown),
-            "views": {name: quantities_of_view(name, self.shown) for name in VIEWS},
+            "views": {name: view.quantities(self.shown) for name, view in VIEWS.items()},
+        }
+
+    def _values_for_json(self, name: str) -> dict[str, Any]:
+        """The values of an axis without NaN, as texts in addresses and as labels."""
+        axis, values = self._axes[name], self._values[name][0].tolist()
+        return {
+            "name": name,
+            "title": TITLES.get(name, axis),
+            "units": units_with_superscripts(self.whole[axis].attrs.get("units", "1")),
+            "values": [
+                {
+                    "text": str(value),
+                    "label": format_number(value, 4),
+                    "colour": self.styles.get(value, {}).get("color"),
+                }
+                for value in values
+                if value == value
+            ][:MOST_LISTED],
         }
 
     def selected(self, choice: Choice) -> "xr.Dataset":
-        """Select the runs of a choice; `InputError` if it names unknown values, or has no runs."""
-        if choice.starts == "":
-            dataset, runs = self.shown, self._runs_shown
-        elif choice.starts == ALL:
-            dataset, runs = self.whole, None
-        else:
-            check_known("start", choice.starts, self._starts.tolist())
-            code = self._starts.tolist().index(choice.starts)
-            runs = np.flatnonzero(self._start_codes == code)
-            dataset = self.whole.isel(run=runs)
-        chosen = {
-            "integrator": choice.integrators,
-            "step_size": choice.step_sizes,
-            "tolerance": choice.tolerances,
-        }
-        for axis, text in choice.scanned:
-            chosen[axis] = (*chosen.get(axis, ()), text)
-        selected = np.ones(dataset.sizes["run"], dtype=bool)
-        for axis, texts in chosen.items():
-            check_known("axis", axis, self._axes)
-            if texts:
-                selected &= self._axes[axis].runs_with(axis, texts, runs)
-        if not selected.any():
-            raise InputError("no run has all that is chosen: choose more")
-        taken: xr.Dataset = (
-            dataset if selected.all() else take_runs(dataset, np.flatnonzero(selected))
-        )
+        """Select the runs of a choice; raises `InputError` for unknown values, or without runs."""
+        start = last_of_choice(choice, "starts")
+        dataset, runs = (self.whole, slice(None)) if start else (self.shown, self._runs_shown)
+        is_selected = np.ones(dataset.sizes["run"], dtype=bool)
+        for name, texts in choice.items():
+            if name.startswith("axis:"):
+                check_known("axis", name.removeprefix("axis:"), list(self._axes.values()))
+            if name in self._axes and not (name == "starts" and start in ("", ALL)):
+                is_selected &= self._has_one_of(name, texts)[runs]
+        if not is_selected.any():
+            raise InputError("no run matches all choices: choose more values")
+        taken: xr.Dataset = take_runs(dataset, np.flatnonzero(is_selected))
         return taken
 
+    def _has_one_of(self, name: str, texts: Collection[str]) -> NDArray[np.bool_]:
+        """Which runs have one of some values of an axis; NaN matches all runs without a value."""
+        values, codes = self._values[name]
+        known = list(map(str, values.tolist()))
+        for text in texts:
+            check_known(
+                "start" if name == "starts" else self._axes[name].replace("_", " "), text, known
+            )
+        return np.array([text in texts or text == "nan" for text in known])[codes]
+
     def figure(self, choice: Choice) -> Figure:
-        """The `Figure` of a choice; its remark says if it shows a part of the starts."""
-        figure = VIEWS[choice.view].draw(self.selected(choice), choice, self.styles)
-        if choice.starts or self._runs_shown is None:
-            return figure
-        part = f"Of {self.starts_shown:,} of {len(self._starts):,} starts, spread evenly."
-        return replace(figure, remark=f"{figure.remark} {part}".strip())
-
-    def place_of_run(self, row: int) -> int:
-        """Position of the run of a row of the store's table; `InputError` if there is none."""
-        places = np.flatnonzero(self.whole["run"].values == row)
-        if not len(places):
-            raise InputError(f"{self.name} has no run {row} in its study")
-        return int(places[0])
-
-
-@dataclass(frozen=True, eq=False)
-class _Axis:
-    """The distinct values of a coordinate along the runs, as texts of an address and as labels.
-
-    Parameters
-    ----------
-    texts, labels : list of str
-        One of each for a value.
-    codes : ndarray of int, shape (runs,)
-        The place of each run's value among them.
-    units : str
-    """
-
-    texts: list[str]
-    labels: list[str]
-    codes: NDArray[np.integer]
-    units: str
-
-    @classmethod
-    def of_coordinate(cls, coordinate: "xr.DataArray") -> Self:
-        distinct, codes = distinct_values_and_codes(coordinate.values)
-        texts = [str(value) for value in distinct.tolist()]
-        labels = [format_number(value, 4) for value in distinct.tolist()]
-        return cls(
-            texts, labels, codes, units_with_superscripts(coordinate.attrs.get("units", "1"))
+        """The `Figure` of a choice, whose remark says if only a part of the starts is shown."""
+        return self._draw_once(
+            tuple(
+                (name, tuple(texts))
+                for name, texts in choice.items()
+                if name in OF_VIEWS or name in AXES or name.startswith("axis:")
+            )
         )
 
-    def for_json(self) -> dict[str, Any]:
-        """The values other than NaN, with their shorter labels."""
-        values = [
-            {"text": text, "label": label}
-            for text, label in zip(self.texts, self.labels, strict=True)
-            if text != "nan"
-        ][:MOST_LISTED]
-        return {"units": self.units, "values": values}
-
-    def runs_with(
-        self, name: str, texts: Collection[str], runs: NDArray[np.intp] | None
-    ) -> NDArray[np.bool_]:
-        """Which of some runs, or of all, have one of the values, or NaN for none at all."""
-        for text in texts:
-            check_known(name.replace("_", " "), text, self.texts)
-        is_wanted: NDArray[np.bool_] = np.array([t in texts or t == "nan" for t in self.texts])
-        codes = self.codes if runs is None else self.codes[runs]
-        return np.asarray(is_wanted[codes])
-
-
-def _open_experiments(store: Store) -> dict[str, Experiment]:
-    """Open the experiments of a store that have runs, by name."""
-    experiments = {}
-    for name, node in open_study(store).children.items():
-        dataset = node.to_dataset()
-        if dataset["in_study"].values.any():
-            experiments[name] = Experiment(name, dataset)
-            experiments[name].load()
-    return experiments
+    def _draw(self, items: tuple[tuple[str, tuple[str, ...]], ...]) -> Figure:
+        choice = dict(items)
+        self.load()  # only now: while a study runs, most viewers look at its progress
+        figure = draw_view(self.selected(choice), choice, self.styles)
+        if last_of_choice(choice, "starts") or self._starts_shown == len(self._starts):
+            return figure
+        part = f"Of {self._starts_shown:,} of {len(self._starts):,} starts, spread evenly."
+        return replace(figure, remark=f"{figure.remark} {part}".strip())
 
 
 class OpenedStore:
-    """A store on the page: its progress, its experiments when last opened, a cache of answers.
+    """A store on the live page: its progress, and its experiments when last opened.
 
     Parameters
     ----------
@@ -240,84 +188,79 @@ class OpenedStore:
         self.name = name
         self._store = Store.at(name)
         self._store.check()
-        self.progress = ProgressCache(self._store)
+        self._progress = ProgressCache(self._store)
         self._lock = threading.Lock()
-        self._version: str | None = None  # of the experiments
-        self._took, self._when = 0.0, 0.0  # seconds to open them, and when that was
+        self._version: str | None = None  # version of the progress when the experiments were opened
+        self._took, self._when = 0.0, 0.0  # duration and time of the last opening
         self._experiments: dict[str, Experiment] = {}
-        self._answers: Answers = collections.OrderedDict()
         threading.Thread(target=self._open_early, daemon=True).start()
 
     def _open_early(self) -> None:
-        """Open the experiments before the first request."""
-        with contextlib.suppress(Exception):  # the first request meets it again
-            self.choices()
+        """Open and read the experiments before the first request."""
+        with contextlib.suppress(Exception):  # the first request reports the error
+            for experiment in self.experiments().values():
+                experiment.load()
 
     def experiments(self) -> dict[str, Experiment]:
-        """The experiments by name, opened again if the store has changed, but not at every call."""
+        """The experiments by name, reopened if the store has changed, but not too often."""
         with self._lock:
-            version, now = self.progress.version(), time.monotonic()
+            version, now = self._progress.look_up()["version"], time.monotonic()
             if version != self._version and now > self._when + PAUSE_PER_DURATION * self._took:
                 try:
-                    opened = _open_experiments(self._store)
-                except (Damaged, OSError, ValueError, KeyError):  # as while it grows
+                    self._experiments = {
+                        name: Experiment(name, node.to_dataset())
+                        for name, node in open_study(self._store).children.items()
+                        if node["in_study"].any()
+                    }
+                    self._version = version
+                except (Damaged, OSError, ValueError, KeyError):  # may happen while the store grows
                     if not self._experiments:
                         raise
-                else:
-                    self._experiments, self._version = opened, version
-                    self._answers = collections.OrderedDict()
                 self._when = time.monotonic()
                 self._took = self._when - now
             return self._experiments
 
-    def experiment(self, name: str) -> Experiment:
-        """The experiment of a name, or `InputError`."""
-        experiments = self.experiments()
+    def _experiment(self, choice: Choice) -> Experiment:
+        experiments, name = self.experiments(), last_of_choice(choice, "experiment")
         check_known("experiment", name, experiments)
         return experiments[name]
 
-    def choices(self) -> dict[str, Any]:
-        """The choices of each experiment, and the `ProgressCache.version` that they are of."""
-        experiments, version = self.experiments().values(), self._version
-        choices = self._cached_answer(
-            "choices", lambda: [experiment.choices() for experiment in experiments]
-        )
-        return {"experiments": choices, "version": version}
+    # --- responses to requests --------------------------------------------------------------------
 
-    def figure(self, choice: Choice) -> Figure:
-        """The `Figure` of a choice."""
-        experiment = self.experiment(choice.experiment)
-        check_known("view", choice.view, VIEWS)
-        return self._cached_answer(choice, lambda: experiment.figure(choice))
+    def progress(self, choice: Choice) -> dict[str, Any]:
+        """The progress, see `ProgressCache.look_up`."""
+        return self._progress.look_up()
 
-    def run(self, name: str, row: int, quantity: str) -> dict[str, Any]:
-        """Describe a run of an experiment, see `describe_run`."""
-        experiment = self.experiment(name)
-        return describe_run(
-            experiment.whole, experiment.place_of_run(row), quantity, self.name, name
-        )
+    def choices(self, choice: Choice) -> dict[str, Any]:
+        """The choices of each experiment, and the version of the progress to which they belong."""
+        experiments = self.experiments().values()
+        return {"experiments": [one.choices for one in experiments], "version": self._version}
 
-    def row_of_cell(self, choice: Choice) -> int:
-        """The row of the first run that a choice selects."""
-        return int(self.experiment(choice.experiment).selected(choice)["run"].values[0])
+    def figure(self, choice: Choice) -> dict[str, Any]:
+        """The figure of a choice."""
+        return self._experiment(choice).figure(choice).for_json()
 
-    def _cached_answer(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
-        """The answer of a key, made by the first thread that asks, for which others wait."""
-        with self._lock:
-            answers, future = self._answers, self._answers.get(key)
-            is_first = future is None
-            if future is None:
-                future = answers[key] = concurrent.futures.Future()
-            else:
-                answers.move_to_end(key)
-            while len(answers) > MOST_ANSWERS:
-                answers.popitem(last=False)
-        if is_first:
-            try:
-                future.set_result(make())
-            except BaseException as error:
-                future.set_exception(error)
-                with self._lock, contextlib.suppress(KeyError):
-                    del answers[key]
-        answer: Answer = future.result()
-        return answer
+    def data(self, choice: Choice) -> str:
+        """The numbers of a figure as CSV."""
+        return self._experiment(choice).figure(choice).as_csv()
+
+    def run(self, choice: Choice) -> dict[str, Any]:
+        """Describe the run in a row of the store, or the first run of a choice."""
+        experiment, row = self._experiment(choice), last_of_choice(choice, "run")
+        if row and not re.fullmatch(r"\d{1,18}", row):
+            raise InputError(f"run = {short_repr(row)}; expected the row of a run")
+        runs = experiment.whole["run"].values
+        number = int(row) if row else experiment.selected(choice)["run"].values[0]
+        if not (places := np.flatnonzero(runs == number)).size:
+            raise InputError(f"{experiment.name} has no run {number} in its study")
+        series = last_of_choice(choice, "series")
+        return describe_run(experiment.whole, int(places[0]), series, self.name, experiment.name)
+
+
+ANSWERS: dict[str, Callable[[OpenedStore, Choice], dict[str, Any] | str]] = {
+    "progress": OpenedStore.progress,
+    "choices": OpenedStore.choices,
+    "figure": OpenedStore.figure,
+    "data": OpenedStore.data,
+    "run": OpenedStore.run,
+}

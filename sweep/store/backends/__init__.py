@@ -1,1 +1,1 @@
-"""Where a store is: a directory, or a prefix of a bucket; files and trees in either."""
+"""Places of stores, in directories and in buckets: read, write, list and remove files."""

@@ -1,4 +1,4 @@
-"""Full disks and failing object stores: recognize them, and say what to do about them."""
+"""Full disks and failing object stores: recognize and explain them."""
 
 import errno
 import os
@@ -13,20 +13,32 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_storage_full_or_failing(error: BaseException) -> bool:
-    """Whether a disk, or a user's part of it, is full, or a bucket fails."""
+    """Whether an error means that a disk or quota is full, or that a bucket fails."""
     return isinstance(error, Unreachable) or (isinstance(error, OSError) and error.errno in FULL)
 
 
 def remedy_for_full_storage(error: BaseException) -> str:
-    """What to do about it before the same is done again."""
+    """What the user should do before repeating the command, as the beginning of a sentence."""
     return "See to it" if isinstance(error, Unreachable) else "Free some"
 
 
 def explain_storage_failure(path: str | Place, error: BaseException | None = None) -> str:
-    """How the bucket fails, or which disk is full, the one that a path is on, and what is left."""
+    """Explain in words how the bucket fails, or which disk is full and what is left on it.
+
+    Parameters
+    ----------
+    path : str, Path or ObjectPlace
+        What was written; its disk is the full one.
+    error : Exception, optional
+        The error that was raised.
+
+    Returns
+    -------
+    str
+    """
     if isinstance(error, Unreachable):
         return str(error)
-    # Of a store in a bucket it is a disk here: where its parts are put together, for example.
+    # If the store is in a bucket, a local disk is full, such as that of temporary files.
     named = place_of_store_name(path)
     if isinstance(named, ObjectPlace):
         path = named = Path(getattr(error, "filename", None) or tempfile.gettempdir())

@@ -1,8 +1,8 @@
-"""Where a store is: a directory, or a prefix of a bucket, ``s3://BUCKET/PATH``.
+"""Places of stores: a directory, or a prefix of a bucket, ``s3://BUCKET/PATH``.
 
-Directories are `pathlib.Path`, as ever. An `ObjectPlace` has that part of a path's interface which
-the service uses, so that most of the code does not know which of the two it has. What directories
-do by renames, objects do otherwise: a put is atomic.
+A directory is a `pathlib.Path`. An `ObjectPlace` has the part of a path's interface that the
+service uses, so that most code need not distinguish the two. Directories achieve atomic writes by
+renames; in a bucket, each put is atomic.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import fnmatch
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -29,12 +30,12 @@ Result = TypeVar("Result")
 
 SCHEME = "s3://"
 METADATA = "zarr.json"
-AT_ONCE = 8  # requests
+AT_ONCE = 8  # simultaneous requests
 EXPECTED = "expected a directory, or s3://BUCKET/PATH/NAME.zarr"
 
 
 def place_of_store_name(store: "str | Place") -> "Place":
-    """The place that a store's name stands for.
+    """The place that a path or address refers to.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def place_of_store_name(store: "str | Place") -> "Place":
     Raises
     ------
     InputError
-        If it is an address of another kind, or none of a place in a bucket.
+        If the text is an address, but not a valid one of a place in a bucket.
     """
     if isinstance(store, ObjectPlace):
         return store
@@ -55,9 +56,9 @@ def place_of_store_name(store: "str | Place") -> "Place":
     if text.startswith(SCHEME):
         return _parse_bucket_address(text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
-        raise InputError(f"{text} is no address of a store that can be used; {EXPECTED}")
+        raise InputError(f"{text} is not an address of a store; {EXPECTED}")
     if re.match(r"s3:/[^/]", text):
-        raise InputError(f"{text} was an address before it became a path: give it as a text")
+        raise InputError(f"{text} is an address that was made a Path: give it as a str")
     return Path(store)
 
 
@@ -72,12 +73,12 @@ def _parse_bucket_address(text: str) -> "ObjectPlace":
 
 
 def require_local_path(output: str | Path) -> Path:
-    """The path of an output file, such as a picture or a table; only stores may be in buckets.
+    """The path of an output file, such as a picture or a table.
 
     Raises
     ------
     InputError
-        If it is an address.
+        If `output` is an address, since only stores may be in buckets.
     """
     if "://" in os.fspath(output):
         raise InputError(f"{output} is an address: give a path, only stores are in buckets")
@@ -86,13 +87,13 @@ def require_local_path(output: str | Path) -> Path:
 
 @dataclass(frozen=True, order=True)
 class ObjectPlace:
-    """A key of a bucket, and all keys below it: a file, or a directory.
+    """A key in a bucket: an object, or the prefix of the objects below it.
 
     Parameters
     ----------
     bucket, key : str
     patient : bool
-        Whether a request that fails is tried again for long, as while a study is run.
+        Whether to retry failed requests for a long time, as is useful while a study runs.
     """
 
     bucket: str
@@ -108,56 +109,45 @@ class ObjectPlace:
         return self.joinpath(name)
 
     def joinpath(self, *names: str) -> "ObjectPlace":
-        """The place below."""
+        """The place below this one, by the names of its levels."""
         return replace(self, key="/".join(filter(None, (self.key, *map(str, names)))))
-
-    @property
-    def _path(self) -> PurePosixPath:
-        return PurePosixPath(self.key)
 
     @property
     def name(self) -> str:
         """The last part of the key."""
-        return self._path.name
+        return self.key.rpartition("/")[2]
 
     @property
     def stem(self) -> str:
-        """The name without its ending."""
-        return self._path.stem
+        """The name without its suffix."""
+        return PurePosixPath(self.key).stem
 
     @property
     def parent(self) -> "ObjectPlace":
-        """The place above."""
+        """The place one level above."""
         return replace(self, key=self.key.rpartition("/")[0])
 
     @property
     def parents(self) -> "list[ObjectPlace]":
         """All places above, the nearest first."""
-        return [self._with_key_path(path) for path in self._path.parents]
+        return [self.parent, *self.parent.parents] if self.key else []
 
     def with_name(self, name: str) -> "ObjectPlace":
-        """The place of another name beside it."""
-        return self._with_key_path(self._path.with_name(name))
-
-    def relative_to(self, other: "ObjectPlace") -> PurePosixPath:
-        """The part of the key below another place's."""
-        return self._path.relative_to(other._path)
+        """The place with another name beside this one."""
+        return self.parent / name
 
     def absolute(self) -> "ObjectPlace":
-        """Itself."""
+        """The place itself, as addresses are absolute."""
         return self
-
-    def _with_key_path(self, path: PurePosixPath) -> "ObjectPlace":
-        return replace(self, key="" if path == PurePosixPath(".") else str(path))
 
     # --- what is there -------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is an object of this key, or one below."""
+        """Whether there is an object with this key or below it."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Whether there is an object of this key."""
+        """Whether there is an object with this key."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -165,36 +155,34 @@ class ObjectPlace:
         return True
 
     def is_dir(self) -> bool:
-        """Whether there are objects below."""
+        """Whether there are objects below this key."""
         return next(self.walk(), None) is not None
 
     def iterdir(self) -> "Iterator[ObjectPlace]":
-        """The places just below."""
+        """The places one level below."""
         with self._server() as (obstore, client):
             found = obstore.list_with_delimiter(client, self.key or None)
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         return iter([replace(self, key=key) for key in keys])
 
     def walk(self) -> "Iterator[ObjectPlace]":
-        """The objects below, at whatever depth."""
+        """Yield all objects below, at any depth."""
         with self._server() as (obstore, client):
             for batch in obstore.list(client, self.key or None, chunk_size=1000):
                 yield from (replace(self, key=found["path"]) for found in batch)
 
     def glob(self, pattern: str) -> "Iterator[ObjectPlace]":
-        """The objects below that fit a pattern such as ``*.json`` or ``*/NAME``."""
+        """The places below that match a pattern such as ``*.json`` or ``*/NAME``."""
         first, _, rest = pattern.partition("/")
         inner = (p for p in self.iterdir() if fnmatch.fnmatchcase(p.name, first))
         return (p / rest for p in inner if (p / rest).is_file()) if rest else inner
 
     def stat(self) -> SimpleNamespace:
-        """When it was last written, and in the place of a file's number what its content is."""
+        """The time of the last write, and the entity tag in place of the inode."""
         with self._server() as (obstore, client):
             found = obstore.head(client, self.key)
-        seconds = found["last_modified"].timestamp()
-        return SimpleNamespace(
-            st_mtime=seconds, st_mtime_ns=int(1e9 * seconds), st_ino=found["e_tag"]
-        )
+        written: float = found["last_modified"].timestamp()
+        return SimpleNamespace(st_mtime=written, st_ino=found["e_tag"])
 
     # --- reading and writing -------------------------------------------------------------------
 
@@ -203,7 +191,7 @@ class ObjectPlace:
         return self.read_tagged()[0]
 
     def read_tagged(self) -> tuple[bytes, str | None]:
-        """The object's content, and the tag that `put_if` knows it by."""
+        """The object's content and its entity tag, for `put_if`."""
         with self._server() as (obstore, client):
             found = obstore.get(client, self.key)
             return found.bytes().to_bytes(), found.meta["e_tag"]
@@ -213,7 +201,7 @@ class ObjectPlace:
         return self.read_bytes().decode()
 
     def write_bytes(self, data: bytes) -> None:
-        """Write the object; it is there whole, or the one before is."""
+        """Write the object atomically."""
         in_parts = len(data) > _s3_of(self).MOST_AT_ONCE
         with self._server() as (obstore, client):
             obstore.put(client, self.key, bytes(data), use_multipart=in_parts)
@@ -223,12 +211,12 @@ class ObjectPlace:
         self.write_bytes(text.encode())
 
     def put_if(self, data: bytes, tag: str | None = None) -> str | None:
-        """Write the object if there is none, or if the one that is there has a tag.
+        """Write the object only if it still has an entity tag or, without `tag`, does not exist.
 
         Returns
         -------
         str or None
-            The new one's tag; None if the condition does not hold.
+            The tag of the new object; None if the condition does not hold.
         """
         with self._server() as (obstore, client):
             mode = "create" if tag is None else {"e_tag": tag}
@@ -237,7 +225,7 @@ class ObjectPlace:
                 new: str | None = obstore.put(client, self.key, data, mode=mode)["e_tag"]
                 return new
             except refused:
-                with contextlib.suppress(FileNotFoundError):  # was the first try's answer lost?
+                with contextlib.suppress(FileNotFoundError):  # the response to a put may be lost
                     found, now = self.read_tagged()
                     return now if found == data else None
                 return None
@@ -247,25 +235,25 @@ class ObjectPlace:
         self.delete([self.key])
 
     def delete(self, keys: list[str]) -> None:
-        """Remove objects of its bucket, at least one."""
+        """Remove objects of the bucket, at least one, by their keys."""
         with self._server() as (obstore, client):
             obstore.delete(client, keys)
 
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, since a bucket has no directories."""
 
     def zarr_store(self) -> "ZarrStore":
-        """Where zarr reads and writes what is below."""
+        """The zarr store of the objects below."""
         store: ZarrStore = _s3_of(self).zarr_store_of_bucket(self.bucket, self.key, self.patient)
         return store
 
     def check(self, writes: bool = False) -> None:
-        """Find out whether the bucket answers, and can be written if that is asked for.
+        """Check that the bucket answers and, if `writes`, that it can be written.
 
         Raises
         ------
         Unreachable
-            If not: says why.
+            With the reason, if it does not.
         """
         with replace(self, patient=False)._server() as (obstore, client):
             next(iter(obstore.list(client, self.key, chunk_size=1)), None)
@@ -275,19 +263,19 @@ class ObjectPlace:
                 obstore.delete(client, probe)
 
     def _server(self) -> AbstractContextManager[tuple[ModuleType, object]]:
-        """A context with the module obstore and a client; what they raise becomes ours."""
+        """A context with the module obstore and a client, whose errors it translates."""
         context: AbstractContextManager[tuple[ModuleType, object]]
         context = _s3_of(self).obstore_client(self.bucket, self.key, self.patient)
         return context
 
 
 def _s3_of(place: ObjectPlace) -> ModuleType:
-    """The module with the clients, which needs an optional package.
+    """The module with the clients.
 
     Raises
     ------
     Unreachable
-        If that is missing.
+        If the optional package that it needs is not installed.
     """
     try:
         from sweep.store.backends import s3
@@ -303,40 +291,35 @@ Place = Path | ObjectPlace
 WriteCheck = Callable[[], object]  # raises `Interrupted` unless this process still has the lease
 
 
-# --- of either kind -------------------------------------------------------------------------
+# --- places of either kind ------------------------------------------------------------------
 
 
 def place_is_file(place: "Place") -> bool:
-    """Whether a place is a file; also of a name that no file can have."""
+    """Whether a place is a file; False for a name that no file can have."""
     return place.is_file() if isinstance(place, ObjectPlace) else os.path.isfile(place)
 
 
 def read_bytes_or_none(place: "Place") -> bytes | None:
-    """The content of a file; None if there is none."""
+    """The content of a file; None if the file does not exist."""
     try:
         return place.read_bytes()
     except FileNotFoundError:
-        if isinstance(place, Path) and place.is_symlink():  # which leads nowhere
+        if isinstance(place, Path) and place.is_symlink():  # a broken link
             raise
         return None
 
 
 def path_below(place: "Place", top: "Place") -> str:
-    """The path of a place relative to one above it, with slashes."""
-    if isinstance(place, Path) and isinstance(top, Path):
-        return place.relative_to(top).as_posix()
-    if isinstance(place, ObjectPlace) and isinstance(top, ObjectPlace):
-        return str(place.relative_to(top))
-    raise ValueError(f"{place} is not below {top}")
+    """The path of a place relative to a place above it, with slashes."""
+    return str(place).removeprefix(f"{top}/")
 
 
 def files_below(place: "Place") -> set[str]:
-    """The files below a directory, or a prefix, as a set of paths relative to it."""
+    """The files below a directory or prefix, as a set of paths relative to it."""
     if isinstance(place, ObjectPlace):
-        return {found.key[len(place.key) + 1 :] for found in place.walk()}
-    top = len(os.fspath(place)) + 1
+        return {path_below(found, place) for found in place.walk()}
     return {
-        os.path.join(folder, name)[top:].replace(os.sep, "/")
+        path_below(Path(folder, name), place)
         for folder, _, names in os.walk(place)
         for name in names
     }
@@ -345,9 +328,52 @@ def files_below(place: "Place") -> set[str]:
 def map_over_place(
     place: "Place", function: Callable[[Item], Result], items: Iterable[Item]
 ) -> list[Result]:
-    """A list of ``function(item)``: of an object store some at the same time, in threads."""
+    """The list of ``function(item)``; for an object store, computed in several threads."""
     items = list(items)
     if len(items) < 2 or not isinstance(place, ObjectPlace):
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(AT_ONCE, len(items))) as pool:
         return list(pool.map(function, items))
+
+
+def write_text_atomically(file: Place, text: str) -> None:
+    """Write a small file atomically, but not durably."""
+    if isinstance(file, ObjectPlace):
+        file.write_text(text)
+        return
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
+    try:
+        partial.write_text(text)
+        partial.rename(file)
+    except OSError:  # on a full disk, partial files would only make matters worse
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def remove_tree(place: Place, ignore_errors: bool = False, but: Place | None = None) -> None:
+    """Remove a place and everything below it, except, in a bucket, the object `but`."""
+    if isinstance(place, ObjectPlace):
+        if keys := [found.key for found in place.walk() if found != but]:
+            place.delete(keys)
+        return
+    shutil.rmtree(place, ignore_errors=ignore_errors)
+
+
+def upload_tree(source: Path, target: ObjectPlace, check: WriteCheck) -> None:
+    """Copy everything below a directory into a bucket, the ``zarr.json`` of its root last.
+
+    Parameters
+    ----------
+    source : Path
+    target : ObjectPlace
+    check : callable
+        Called before the last file, which makes the store exist; may raise.
+    """
+    top = source / METADATA
+
+    def copied(file: Path) -> None:
+        (target / path_below(file, source)).write_bytes(file.read_bytes())
+
+    map_over_place(target, copied, [f for f in source.rglob("*") if f.is_file() and f != top])
+    check()
+    copied(top)

@@ -1,7 +1,8 @@
-"""Clients of an S3 server, by obstore, and how its refusals are said.
+"""Clients of an S3 server, by obstore, and the translation of their errors.
 
-Whom to ask, and as whom, is in the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) of
-each process, or where boto3 finds it; neither studies nor tasks know it.
+The server and the credentials are taken from the environment (``AWS_ENDPOINT_URL``,
+``AWS_ACCESS_KEY_ID``, …) of each process, or from where boto3 finds them. They are never part of
+studies or tasks.
 """
 
 import contextlib
@@ -29,23 +30,27 @@ if TYPE_CHECKING:
     from zarr.storage import ObjectStore
 
 
-MOST_AT_ONCE = 2**26  # bytes of a put; more are sent in parts
-AT_START, LATER = 5.0, 60.0  # seconds for which a request that fails is tried again
-PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # in the environment, instead of the latter
+MOST_AT_ONCE = 2**26  # bytes in a put; larger objects are sent in parts
+AT_START, LATER = 5.0, 60.0  # seconds for which a failed request is retried
+PATIENCE = "GEOSWEEP_OBJECT_PATIENCE"  # environment variable that replaces the latter
 MOST_PATIENCE = 1e8  # seconds
-REQUEST_SECONDS = 60.0  # that a request may take
+REQUEST_SECONDS = 60.0  # limit for a single request
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-OWN_CREDENTIALS = (  # which obstore knows by itself
+OWN_CREDENTIALS = (  # variables that obstore reads itself
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_SKIP_SIGNATURE",
 )
+NO_CREDENTIALS = (
+    "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+)
 
 
 def zarr_store_of_bucket(bucket: str, prefix: str, patient: bool) -> "ObjectStore[S3Store]":
-    """A zarr store of what is below a prefix of a bucket."""
+    """The zarr store of the objects below a prefix of a bucket."""
     with _obstore_errors_as_oserrors(bucket, prefix):
         client = _cached_s3_client(bucket, _request_timeout(patient), _settings(), prefix)
         return _zarr_bucket_store_class()(client)
@@ -56,7 +61,7 @@ def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
     from zarr.storage import ObjectStore
 
     class Objects(ObjectStore[S3Store]):
-        """Zarr's own, whose refusals are said as all others are."""
+        """Zarr's own class, with translated errors."""
 
         async def get(
             self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
@@ -68,24 +73,14 @@ def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
             with _errors_of_client(self.store):
                 return await super().exists(key)
 
-        async def set(self, key: str, value: "Buffer") -> None:
-            self._check_writable()
-            data = value.as_buffer_like()
-            with _errors_of_client(self.store):
-                await obstore.put_async(
-                    self.store, key, data, use_multipart=len(data) > MOST_AT_ONCE
-                )
-
         async def delete(self, key: str) -> None:
             with _errors_of_client(self.store):
                 await super().delete(key)
 
         async def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
             with _errors_of_client(self.store):
-                listed = super().list_dir(prefix)
-                found = [name async for name in listed]
-            for name in found:
-                yield name
+                async for name in super().list_dir(prefix):
+                    yield name
 
     return Objects
 
@@ -95,7 +90,7 @@ def _zarr_bucket_store_class() -> "type[ObjectStore[S3Store]]":
 
 @contextlib.contextmanager
 def obstore_client(bucket: str, key: str, patient: bool) -> Iterator[tuple[ModuleType, S3Store]]:
-    """The module obstore and a client; what they raise becomes ours, with the key."""
+    """The module obstore and a client; a context manager that translates their errors."""
     with _obstore_errors_as_oserrors(bucket, key):
         yield obstore, _cached_s3_client(bucket, _request_timeout(patient), _settings())
 
@@ -111,7 +106,7 @@ def _request_timeout(patient: bool) -> float:
 
 
 def _settings() -> tuple[tuple[str, str], ...]:
-    """What a client depends on besides its bucket."""
+    """The environment variables on which a client depends."""
     return tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
 
 
@@ -120,17 +115,16 @@ def _cached_s3_client(
     bucket: str, seconds: float, settings: tuple[tuple[str, str], ...], prefix: str | None = None
 ) -> S3Store:
     known = dict(settings)
-    options: ClientConfig = {
-        "connect_timeout": timedelta(seconds=AT_START),
-        "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
-    }
     endpoint = _s3_endpoint(known)
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise Unreachable.for_reason(
             f"AWS_ENDPOINT_URL is {endpoint!r}; expected such as https://HOST or http://HOST:9000"
         )
-    if endpoint.startswith("http://"):
-        options["allow_http"] = True
+    options: ClientConfig = {
+        "connect_timeout": timedelta(seconds=AT_START),
+        "timeout": timedelta(seconds=min(REQUEST_SECONDS, seconds)),
+        "allow_http": endpoint.startswith("http://"),
+    }
     retries: RetryConfig = {
         "max_retries": 1000,
         "retry_timeout": timedelta(seconds=seconds),
@@ -153,7 +147,7 @@ def _s3_endpoint(known: Mapping[str, str]) -> str:
 
 
 def _s3_credentials_from_boto3(known: Mapping[str, str]) -> "Boto3CredentialProvider | None":
-    """What boto3 finds, as in a profile, where the environment says nothing and boto3 is there."""
+    """Credentials that boto3 finds, such as a profile; None if the environment has some."""
     if any(known.get(name) for name in OWN_CREDENTIALS):
         return None
     if importlib.util.find_spec("boto3") is None:
@@ -162,14 +156,11 @@ def _s3_credentials_from_boto3(known: Mapping[str, str]) -> "Boto3CredentialProv
 
     try:
         return Boto3CredentialProvider()
-    except ValueError:  # it finds none either
-        raise Unreachable.for_reason(
-            "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        ) from None
+    except ValueError:  # boto3 finds none either
+        raise Unreachable.for_reason(NO_CREDENTIALS) from None
 
 
-# --- refusals --------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------
 
 
 def _errors_of_client(client: S3Store) -> AbstractContextManager[None]:
@@ -178,7 +169,7 @@ def _errors_of_client(client: S3Store) -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _obstore_errors_as_oserrors(bucket: str, key: str) -> Iterator[None]:
-    """Make what obstore raises an OSError that says what is wrong."""
+    """Translate exceptions of obstore into OSErrors that say what is wrong."""
     try:
         yield
     except FileNotFoundError as error:
@@ -195,16 +186,13 @@ def _obstore_errors_as_oserrors(bucket: str, key: str) -> Iterator[None]:
 
 
 def _unreachable_bucket_error(bucket: str, error: Exception) -> Unreachable:
-    """The `Unreachable` that an obstore exception becomes."""
+    """Translate an exception of obstore into an `Unreachable`."""
     text, kind = str(error), type(error).__name__
     server = _s3_endpoint(os.environ) or "AWS"
     if "NoSuchBucket" in text:
         return Unreachable.for_reason(f"there is no bucket {bucket!r} at {server}")
     if any(sign in text for sign in ("/latest/api/token", "/latest/meta-data", "redentials")):
-        return Unreachable.for_reason(
-            "no credentials for the object store were found: set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        )
+        return Unreachable.for_reason(NO_CREDENTIALS)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or "403 Forbidden" in text:
         what = "written" if " PUT " in text or " DELETE " in text or " POST " in text else "read"
         return Unreachable.for_reason(
@@ -217,5 +205,5 @@ def _unreachable_bucket_error(bucket: str, error: Exception) -> Unreachable:
     reason = text.partition("\n")[0]
     reason = reason.rpartition(" - ")[2] or reason
     return Unreachable.for_reason(
-        f"the object store at {server} does not answer, as to the bucket {bucket!r}: {reason[:300]}"
+        f"the object store at {server} does not answer for the bucket {bucket!r}: {reason[:300]}"
     )

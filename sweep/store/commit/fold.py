@@ -1,14 +1,14 @@
-"""Folding: records become rows of the arrays, which any Zarr reader opens.
+"""Folding: records become rows of the arrays, which any Zarr reader can open.
 
-Only the holder of the lease folds: a row of shards once each of its tasks has sent a receipt that
-it is done (`BackgroundFolding`); what an earlier session has left, right after the lease was
-acquired to run, retry, merge (`settle`) or repair; what came after that, when a session begins
-(`begin_session`); and the rest at the end of a run (`fold_all`).
+Only the lease holder folds. It folds a row of shards once all its tasks have sent a receipt
+(`BackgroundFolding`); the records that an earlier session has left, right after it has acquired the
+lease to run, retry or merge (`fold_leftovers`) or to repair; records that arrived after that, when
+a session begins (`begin_session`); and all remaining records at the end of a run (`fold_all`).
 
-The steps are in `sweep.store.commit`. Folding is idempotent: repeated after a crash at any instant,
-it gives the same values, since shards only grow at their end and a record is kept until all of it
-is folded; a shard that is folded twice keeps the bytes of both. Readers list records first, which
-are finished rows of the session that the store names, and read arrays after.
+The steps are described in `sweep.store.commit`. Folding is idempotent: repeated after a crash at
+any instant, it gives the same values, since shards only grow at their end, and a record is kept
+until all of it is folded. A shard that is folded twice holds the bytes of both folds. Readers first
+list the records of the session that the store names, and then read the arrays.
 """
 
 import collections
@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from sweep.errors import Damaged
 from sweep.store.backends.places import (
@@ -28,11 +28,9 @@ from sweep.store.backends.places import (
     Place,
     WriteCheck,
     read_bytes_or_none,
+    remove_tree,
 )
-from sweep.store.backends.trees import remove_tree
 from sweep.store.commit.ledger import (
-    Ledger,
-    entry_of,
     is_as_written,
     ledger_file,
     ledger_of_group,
@@ -40,47 +38,32 @@ from sweep.store.commit.ledger import (
     path_of_file,
 )
 from sweep.store.commit.records import (
-    CHECKPOINT,
     PARTIAL,
     RECORD,
+    Ledger,
     Record,
+    change_object,
+    ledger_entry,
     list_records,
     put_durably,
     put_records,
-    records_by_group,
     records_folder,
     sync_directories,
     unfolded_by_group,
 )
 from sweep.store.commit.shards import Draft
-from sweep.store.files import ArrayFiles, Index, RowNumbers
-from sweep.store.lease.holder import LeaseHolder, SessionRecord
+from sweep.store.files import ArrayFiles, Index
+from sweep.store.lease.holder import SessionRecord
+from sweep.store.lease.lease import Lease
 from sweep.store.store import Store
 from sweep.study import variables
 
-MOST_LOADED = 2**28  # bytes of records that are in memory at once, about
+MOST_LOADED = 2**28  # approximate bytes of records that are in memory at once
 OTHER = "is not what was written there: it fails its checksum"
 
 
-class HasRows(Protocol):
-    """A task, by the rows that it computes: `sweep.campaign.worker.task.Task`."""
-
-    @property
-    def group(self) -> str:
-        """The group that has its rows."""
-
-    @property
-    def rows(self) -> RowNumbers | range:
-        """Its rows, all in one row of shards."""
-
-
 def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
-    """The arrays of a group that tasks write, the count of samples last.
-
-    Parameters
-    ----------
-    arrays : dict of str to sweep.store.files.ArrayFiles
-    """
+    """The arrays of a group that tasks write, the sample count last."""
     found = {name: array for name, array in arrays.items() if array.sharded}
     return dict(sorted(found.items(), key=lambda item: item[0] == variables.SAMPLE_COUNT.name))
 
@@ -88,7 +71,7 @@ def written_by_tasks(arrays: Mapping[str, ArrayFiles]) -> dict[str, ArrayFiles]:
 def fold_group(
     store: Store, group: str, session: str, row: int, check: WriteCheck = lambda: None
 ) -> None:
-    """Fold the records of a session that a row of shards of a group has.
+    """Fold the records that a session has written for a row of shards.
 
     Parameters
     ----------
@@ -98,6 +81,7 @@ def fold_group(
     session : str
         Name of the session whose records count.
     row : int
+        Number of the row of shards.
     check : callable
         Raises unless this process still holds the lease.
     """
@@ -123,7 +107,7 @@ def _fold_shard_row(
     ledger: Ledger,
     check: WriteCheck,
 ) -> Ledger:
-    """Fold records of a row of shards; what the ledger is to have of it."""
+    """Fold the records of a row of shards; return the ledger entries of the changed files."""
     loaded = 0
     for record in records:
         if loaded < MOST_LOADED:
@@ -135,8 +119,8 @@ def _fold_shard_row(
     directories: set[Path] = set()
     for array in arrays.values():
         if is_last := array.name == variables.SAMPLE_COUNT.name:
-            # All directories before the counts: no count becomes durable before its data. Together,
-            # as one flush of a file system's journal serves all of them.
+            # Sync all directories before the counts, so that no count is durable before its data;
+            # all at once, since a single flush of the file system's journal suffices.
             sync_directories(directories)
         for index in _shards_over_samples(array, row, first, last):
             put = functools.partial(put_records, array.name, records)
@@ -147,7 +131,7 @@ def _fold_shard_row(
 
 
 def _shards_over_samples(array: ArrayFiles, row: int, first: int, last: int) -> Iterator[Index]:
-    """The indices of an array's shards that hold a row of shards at some of its samples."""
+    """The indices of an array's shards in a row of shards that hold samples `first` to `last`."""
     along = [
         range(first // chunk, math.ceil(last / chunk)) if dim == "time" else range(number)
         for dim, chunk, number in zip(array.dims[1:], array.chunks[1:], array.grid[1:], strict=True)
@@ -164,27 +148,39 @@ def write_shard(
     lenient: bool = False,
     syncs_directory: bool = True,
 ) -> Ledger:
-    """Change a shard; what the group's ledger is to have of it.
+    """Change the values of a shard.
 
     Parameters
     ----------
     array : sweep.store.files.ArrayFiles
     index : tuple of int
+        Index of the shard.
     change : callable
-        Puts values into the `Draft` of it.
+        Puts values into the `Draft` of the shard.
     ledger : dict
-        That of the group, whose shard must be there as it was written.
+        The group's ledger, with which the old shard must agree.
     check : callable
         As in `fold_group`.
     lenient : bool
-        Whether a shard that is another one, or cannot be read, is taken as far as it can.
+        Whether to accept a damaged old shard, and to keep of it what can be read.
     syncs_directory : bool
         As in `put_durably`.
+
+    Returns
+    -------
+    dict
+        The ledger entry of the new shard; empty if the shard does not exist.
+
+    Raises
+    ------
+    Damaged
+        If the old shard is damaged and `lenient` is false.
     """
     path, file = path_of_file(array, index), array.file(index)
 
     def grown(old: bytes | None) -> bytes | None:
-        checked = not lenient and array.name != variables.SAMPLE_COUNT.name  # what is lost is as 0
+        # A lost shard of sample counts reads as 0: its runs are computed again.
+        checked = not lenient and array.name != variables.SAMPLE_COUNT.name
         if checked and not is_as_written(ledger.get(path), old):
             text = "is not there" if old is None else OTHER
             raise array.damage(index, Damaged(text))
@@ -195,53 +191,27 @@ def write_shard(
             raise array.damage(index, damage) from None
 
     if isinstance(file, ObjectPlace):
-        data = _put_grown_object(file, grown, path not in ledger, check)
+        data = change_object(file, grown, check, is_new=path not in ledger)
     else:
         old = read_bytes_or_none(file)
         if (data := grown(old)) not in (None, old):
             put_durably(file, data, check, syncs_directory)
-    return {} if data is None else {path: entry_of(data)}
-
-
-def _put_grown_object(
-    file: ObjectPlace,
-    grown: Callable[[bytes | None], bytes | None],
-    is_new: bool,
-    check: WriteCheck,
-) -> bytes | None:
-    # A fold that was cut short may have put it, without the ledger that says so.
-    if is_new and ((data := grown(None)) is None or file.put_if(data)):
-        return data
-    while True:
-        try:
-            old, tag = file.read_tagged()
-        except FileNotFoundError:
-            old, tag = None, None
-        if (data := grown(old)) in (None, old):
-            return data
-        check()
-        if file.put_if(data, tag):
-            return data
-        check()  # changed meanwhile by the next lease holder, or late by one before: then again
+    return {} if data is None else {path: ledger_entry(data)}
 
 
 # --- sessions --------------------------------------------------------------------------------
 
 
-def settle(
-    store: Store, check: WriteCheck = lambda: None, holder: LeaseHolder | None = None
-) -> None:
-    """Fold what an earlier session has left; called right after the lease was acquired.
+def fold_leftovers(store: Store, lease: Lease) -> None:
+    """Fold the records that an earlier session has left, right after acquiring the lease.
 
-    Unfinished files are removed first: a writer that still lives then fails at its rename.
+    Unfinished files are removed first, so that an earlier lease holder that is still alive fails at
+    its rename.
 
     Parameters
     ----------
     store : Store
-    check : callable
-        Raises unless this process still holds the lease.
-    holder : sweep.store.lease.holder.LeaseHolder, optional
-        This process, if it has the lease.
+    lease : sweep.store.lease.lease.Lease
 
     Raises
     ------
@@ -251,36 +221,33 @@ def settle(
     remove_unfinished(store)
     with store.naming_damage():
         if session := store.session_name:
-            note_session(store, session, check, holder)
-            fold_all(store, session, check)
+            note_session(store, session, lease)
+            fold_all(store, session, lease.check)
 
 
-def note_session(
-    store: Store, name: str, check: WriteCheck, holder: LeaseHolder | None
-) -> SessionRecord:
-    """Write the `SessionRecord` of a session, which names its holder; returns it.
+def note_session(store: Store, name: str, lease: Lease) -> SessionRecord:
+    """Write the `SessionRecord` of a session, which names the lease holder, and return it.
 
     Parameters
     ----------
     store : Store
     name : str
-        Of the session; empty if it has ended.
-    check, holder
-        As in `settle`.
+        Name of the session; empty if it has ended.
+    lease : sweep.store.lease.lease.Lease
+
+    Returns
+    -------
+    sweep.store.lease.holder.SessionRecord
     """
-    record = SessionRecord(
-        name,
-        store.session.store or secrets.token_hex(16),
-        holder.token if holder else "",
-        str(holder or ""),
-    )
-    put_durably(store.session_file, record.content(), check)
+    id_of_store = store.session.store or secrets.token_hex(16)
+    record = SessionRecord(name, id_of_store, lease.token, str(lease.holder))
+    put_durably(store.session_file, record.content(), lease.check)
     return record
 
 
 def remove_unfinished(store: Store) -> None:
-    """Remove files that earlier lease holders left half written or half removed."""
-    if store.in_bucket:  # objects are never there by half
+    """Remove files that earlier lease holders left partly written or partly removed."""
+    if store.in_bucket:  # puts of objects are atomic
         return
     for place in store.internal().glob(f"*{PARTIAL}"):
         remove_tree(place, ignore_errors=True)
@@ -292,7 +259,7 @@ def remove_unfinished(store: Store) -> None:
 def fold_all(
     store: Store, session: str, check: WriteCheck = lambda: None, lenient: bool = False
 ) -> dict[str, list[Record]]:
-    """Fold all records of a session, until there are none; by group those that cannot be folded.
+    """Fold all records of a session, including those that arrive meanwhile.
 
     Parameters
     ----------
@@ -301,126 +268,108 @@ def fold_all(
     check : callable
         As in `fold_group`.
     lenient : bool
-        Whether to leave records of rows of shards that are damaged, instead of to raise.
+        Whether to skip the records of damaged rows of shards instead of raising `Damaged`.
+
+    Returns
+    -------
+    dict of str to list of Record
+        The records that were skipped, by group.
     """
     left: dict[tuple[str, int], list[Record]] = {}
-    while waiting := _rows_to_fold(store, session) - left.keys():
-        for group, row in sorted(waiting):
+    while True:
+        unfolded = unfolded_by_group(list_records(records_folder(store.place)), session)
+        waiting = {(group, row) for group, own in unfolded.items() for row in own.records}
+        for group, row in sorted(waiting - left.keys()):
             try:
                 fold_group(store, group, session, row, check)
             except Damaged:
                 if not lenient:
                     raise
-                folder = records_folder(store.place, group, row)
-                left[group, row] = list_records(folder, RECORD, session)
+                left[group, row] = unfolded[group].records[row]
+        if waiting <= left.keys():
+            break
     found: dict[str, list[Record]] = {}
     for (group, _), records in left.items():
         found.setdefault(group, []).extend(records)
     return found
 
 
-def _rows_to_fold(store: Store, session: str) -> set[tuple[str, int]]:
-    """Groups and their rows of shards of which a session has records."""
-    unfolded = unfolded_by_group(records_by_group(store.place), session)
-    return {(group, row) for group, found in unfolded.items() for row in found.records}
+def begin_session(store: Store, session: str, lease: Lease, is_new: bool = False) -> SessionRecord:
+    """Make a session the one whose records count, and remove the records of earlier sessions.
 
-
-def begin_session(
-    store: Store,
-    session: str,
-    check: WriteCheck = lambda: None,
-    is_new: bool = False,
-    holder: LeaseHolder | None = None,
-) -> SessionRecord:
-    """Make a session the one whose records count, and remove the records of earlier ones.
-
-    Only those that were listed before the change, and no checkpoints, from which tasks resume.
+    Checkpoints stay, since tasks resume from them. Only records that were listed before the change
+    are removed.
 
     Parameters
     ----------
     store : Store
     session : str
-    check : callable
-        Raises unless this process still holds the lease.
+    lease : sweep.store.lease.lease.Lease
     is_new : bool
-        Whether this process has just made the store, in which no session was yet.
-    holder : sweep.store.lease.holder.LeaseHolder, optional
-        This process, if it has the lease.
+        Whether this process has just created the store, so that there was no earlier session.
 
     Returns
     -------
     sweep.store.lease.holder.SessionRecord
     """
-    before, dead = ("", []) if is_new else (store.session_name, _list_all_records(store, RECORD))
-    begun = note_session(store, session, check, holder)
-    if before:  # what came since `settle`, before the session's name
-        fold_all(store, before, check)
+    before, dead = "", list[Record]()
+    if not is_new:
+        before, dead = store.session_name, list_records(records_folder(store.place), RECORD)
+    begun = note_session(store, session, lease)
+    if before:  # records that arrived since `fold_leftovers`
+        fold_all(store, before, lease.check)
     for record in dead:
         record.remove()
     return begun
 
 
-def end_session(
-    store: Store,
-    check: WriteCheck = lambda: None,
-    checkpoints: bool = False,
-    holder: LeaseHolder | None = None,
-) -> None:
-    """End the session, all of whose records are folded: no records count any more.
+def end_session(store: Store, lease: Lease, checkpoints: bool = False) -> None:
+    """End the session, whose records are all folded: from now on no records count.
 
-    Only files that were listed before are removed: a process that was suspended here, and resumes
-    when another one holds the lease, removes nothing of that one's.
+    Only files that were listed before are removed, so that a process that is suspended here, and
+    wakes when another one holds the lease, removes none of the other one's files.
 
     Parameters
     ----------
     store : Store
-    check : callable
-        Raises unless this process still holds the lease.
+    lease : sweep.store.lease.lease.Lease
     checkpoints : bool
-        Whether to remove checkpoints, too, since no run needs them any more.
-    holder : sweep.store.lease.holder.LeaseHolder, optional
-        This process, if it has the lease.
+        Whether to remove checkpoints too, because no run needs them any more.
     """
-    left = _list_all_records(store, None if checkpoints else RECORD)
+    left = list_records(records_folder(store.place), None if checkpoints else RECORD)
     if store.session_name:
-        note_session(store, "", check, holder)
+        note_session(store, "", lease)
     for record in left:
         record.remove()
 
 
-def _list_all_records(store: Store, kind: str | None = None) -> list[Record]:
-    listed = records_by_group(store.place).values()
-    every = [record for rows in listed for records in rows.values() for record in records]
-    return [record for record in every if kind in (None, record.name.kind)]
-
-
 def forget_group(store: Store, group: str, check: WriteCheck) -> None:
-    """Remove the records and the ledger of a deleted group.
+    """Remove a group with its records and its ledger.
 
-    A new one of its name may number its rows otherwise.
+    A new group of the same name may number its rows differently.
 
     Parameters
     ----------
     store : Store
     group : str
     check : callable
-        As in `discard`.
+        As in `remove_from_store`.
     """
     mine = store.place / group, records_folder(store.place, group), ledger_file(store, group)
-    discard(store, mine, check)
+    remove_from_store(store, mine, check)
 
 
-def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
-    """Remove files and trees of a store.
+def remove_from_store(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
+    """Remove files and directories of a store.
 
-    In a directory each is first renamed, atomically, to a name that the next lease holder removes
-    as unfinished: a process that passed the check before it lost the lease removes nothing else.
+    In a directory each is first renamed into a directory that the next lease holder removes as
+    unfinished. If this process loses the lease after its check, the renames then fail.
 
     Parameters
     ----------
     store : Store
     places : iterable of Path or ObjectPlace
-        Those that are not there are left out.
+        Places that do not exist are skipped.
     check : callable
         Raises unless this process still holds the lease.
     """
@@ -440,46 +389,43 @@ def discard(store: Store, places: Iterable[Place], check: WriteCheck) -> None:
 
 
 class BackgroundFolding:
-    """Folds rows of shards in a thread, within ``with``, each when all of its tasks are done.
+    """Folds each row of shards in a thread when all its tasks are done; a context manager.
 
-    The end of ``with`` waits until they are folded, and raises what a fold has raised. Where it is
-    left by an exception, what is not begun is dropped: the next `settle` folds it.
+    The end of ``with`` waits for the folds, and raises the exception of one that has failed. If
+    ``with`` ends by an exception, folds that have not begun are dropped: `fold_leftovers` does them
+    later.
 
     Parameters
     ----------
     store : Store
     session : str
+        Name of the session whose records count.
     check : callable
         As in `fold_group`.
-    tasks : sequence of PlannedTask or ReferenceTask
+    tasks : iterable of tuple of str and int
+        The group and the first row of each task.
     """
 
     def __init__(
-        self, store: Store, session: str, check: WriteCheck, tasks: Sequence[HasRows]
+        self, store: Store, session: str, check: WriteCheck, tasks: Iterable[tuple[str, int]]
     ) -> None:
-        self._store, self._session, self._check = store, session, check
+        self._fold = functools.partial(fold_group, store, session=session, check=check)
+        self._rows: dict[str, int] = {}  # runs in a row of shards, by group
         self._left: collections.Counter[tuple[str, int]] = collections.Counter()
-        self._rows = {
-            group: store.arrays_of_group(group)[variables.SAMPLE_COUNT.name].chunks[0]
-            for group in {task.group for task in tasks}
-        }
-        for task in tasks:
-            self._left[self._shard_row(task)] += 1
+        for group, first in tasks:
+            if group not in self._rows:
+                counts = store.arrays_of_group(group)[variables.SAMPLE_COUNT.name]
+                self._rows[group] = counts.chunks[0]
+            self._left[group, first // self._rows[group]] += 1
         self._pool = ThreadPoolExecutor(1)
         self._folding: list[Future[None]] = []
 
-    def _shard_row(self, task: HasRows) -> tuple[str, int]:
-        return task.group, int(task.rows[0]) // self._rows[task.group]
-
-    def committed(self, task: HasRows) -> None:
-        """Note that a task has committed; a row of shards is folded after its last one."""
-        group, row = self._shard_row(task)
+    def committed(self, group: str, first: int) -> None:
+        """Note that a task has committed; the last task of a row of shards starts its fold."""
+        row = first // self._rows[group]
         self._left[group, row] -= 1
         if not self._left[group, row]:
-            self._folding.append(self._pool.submit(self._fold, group, row))
-
-    def _fold(self, group: str, row: int) -> None:
-        fold_group(self._store, group, self._session, row, self._check)
+            self._folding.append(self._pool.submit(self._fold, group, row=row))
 
     def __enter__(self) -> Self:
         return self
@@ -489,25 +435,3 @@ class BackgroundFolding:
         if kind is None:
             for future in self._folding:
                 future.result()
-
-
-def remove_checkpoints(
-    store: Store, group: str, rows: RowNumbers, check: WriteCheck = lambda: None
-) -> None:
-    """Remove the checkpoints of a group that have some of these rows.
-
-    Parameters
-    ----------
-    store : Store
-    group : str
-    rows : ndarray of int
-    check : callable
-        Raises unless this process still holds the lease.
-    """
-    listed = records_by_group(store.place, group=group).get(group, {})
-    check()
-    for records in listed.values():
-        for record in records:
-            within = (rows >= record.name.start) & (rows < record.name.stop)
-            if record.name.kind == CHECKPOINT and within.any():
-                record.remove()

@@ -1,16 +1,16 @@
-"""Records: what a task commits, each one immutable ``.npz`` file, which a fold brings into arrays.
+"""Records: immutable ``.npz`` files that tasks commit, and that are folded into arrays.
 
-Writing a record changes no other one: a worker that was suspended, and resumes after another one
-has done its task, writes a record that is ignored. A record of finished rows counts if it is of the
-session that the store names; a checkpoint of any session may be resumed from, if its identity is
-the same. The name says how many rows a file has, between which two, and which samples; in it are
-its rows, the values of each array in these rows, and of a checkpoint the integrator's state. Behind
-the last byte that NumPy reads there is a checksum of all before.
+Writing a record changes no other record: a worker that was suspended, and wakes after another one
+has done its task, writes a record that is ignored. A record of finished rows counts if it belongs
+to the session that the store names. A task may resume from a checkpoint of any session, if its
+identity is the same. The name of a file says how many rows it holds, their range, and the range of
+samples. The file holds the row numbers, the values of each array in these rows and, in a
+checkpoint, the state of the integrator. It ends with a checksum, behind the bytes that NumPy reads.
 
-A checkpoint is a record of runs on their way, between two samples too, with the integrators' state.
-The n-th, from 1, of some rows in an attempt has the samples from those of checkpoint n & (n - 1)
-on, as in a Fenwick tree; number 0 is where the attempt begins. So there are as many files as n has
-binary ones, and each sample is written log2(n) times at most.
+A checkpoint is a record of unfinished runs, which may be between two samples. Checkpoint n of an
+attempt (n = 1, 2, …) holds the samples after those of checkpoint n & (n - 1), as in a Fenwick tree;
+number 0 is the beginning of the attempt. There are thus as many files as n has ones in binary, and
+each sample is written at most log2(n) times.
 """
 
 import contextlib
@@ -19,8 +19,9 @@ import io
 import os
 import re
 import secrets
+import zlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -41,36 +42,38 @@ from sweep.store.files import (
     RowNumbers,
     RowsOfRecord,
     checked_bytes,
-    unreadable,
+    unreadable_file_error,
     with_checksum,
 )
 
 RECORD, CHECKPOINT = "record", "checkpoint"
 FOLDER = "records"
-NAME, ROWS, IDENTITY, VALUES, STATE = "name", "rows", "identity", "values", "state"  # in a file
+NAME, ROWS, IDENTITY, VALUES, STATE = "name", "rows", "identity", "values", "state"  # keys
 SYNCED = 16  # files of a tree that are synced at once
 PARTIAL = ".partial"
-PARTS = 10**12  # of a sample interval
+PARTS = 10**12  # units into which a sample interval is divided
+Ledger = dict[str, tuple[int, int]]  # size and CRC-32 of files, by their paths below the store
 
 
 @dataclass(frozen=True, order=True)
 class RecordName:
-    """What the name of a record says.
+    """The contents of a record's file name.
 
     Parameters
     ----------
     start, stop : int
-        The rows lie in this half-open range.
+        Half-open range that contains the rows.
     count : int
         Number of rows; fewer than ``stop - start`` if there are gaps.
     first, last : int
-        Half-open range of the samples that it holds of each row.
+        Half-open range of the samples in the record.
     part : int
-        Of a checkpoint: what is done of the interval after these samples, in `PARTS` of it.
+        In a checkpoint, the completed part of the sample interval after `last`, in units of
+        1 / `PARTS`.
     failed : int
-        Number of the runs that failed; 0 of a checkpoint.
+        Number of failed runs; 0 in a checkpoint.
     milliseconds : int
-        CPU time of the runs, so far.
+        CPU time of the runs so far.
     session : str
         Name of the session.
     token : str
@@ -92,7 +95,7 @@ class RecordName:
 
     @classmethod
     def parse(cls, text: str) -> "RecordName | None":
-        """Parse the name of a file; None if it is not that of a record."""
+        """Parse the name of a file; None if the file is not a record."""
         pattern = (
             r"(\d+)-(\d+)_(\d+)_(\d+)-(\d+)(?:-(\d+))?_(\d+)_(\d+)_(\w+)_(\w+)"
             r"\.(record|checkpoint)\.npz"
@@ -111,12 +114,12 @@ class RecordName:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far its rows are, to compare with others: the samples, and the part of the next."""
+        """How far the runs are computed, as a sort key: samples, and part of the next interval."""
         return self.last, self.part
 
 
 class Record:
-    """A record, of which only what is asked for is read.
+    """A record, which is read lazily.
 
     Parameters
     ----------
@@ -129,24 +132,34 @@ class Record:
         self._columns: dict[str, np.ndarray] | None = None
 
     def __reduce__(self) -> tuple[type["Record"], tuple[Place, RecordName]]:
-        return Record, (self.place, self.name)  # without what was read of it
+        return Record, (self.place, self.name)  # without cached content
+
+    @property
+    def group(self) -> str:
+        """Name of the group that contains the rows."""
+        return str(self.place.parent.parent).rpartition(f"/{INTERNAL}/{FOLDER}/")[2]
+
+    @property
+    def shard_row(self) -> int:
+        """Number of the row of shards that contains the rows."""
+        return int(self.place.parent.name)
 
     @functools.cached_property
     def rows(self) -> RowNumbers:
-        """Its rows, an ascending ndarray of int."""
+        """The row numbers, ascending."""
         if self.name.count == self.name.stop - self.name.start:
             return np.arange(self.name.start, self.name.stop)
         return self._read_one(ROWS)
 
     @property
     def identity(self) -> str:
-        """Hash of what its samples depend on besides the runs."""
+        """Hash of what the samples depend on besides the runs."""
         return str(self._read_one(IDENTITY))
 
     def column(self, name: str) -> np.ndarray | None:
-        """The values of an array in its rows, of those over time from its first sample on.
+        """The values of an array in the rows of the record; None if it lacks the array.
 
-        None if the record lacks the array.
+        An array over time begins with the record's first sample.
         """
         key = f"{VALUES}/{name}"
         return self._read(key).get(key)
@@ -158,18 +171,18 @@ class Record:
         return {key[len(STATE) + 1 :]: own for key, own in found if key.startswith(f"{STATE}/")}
 
     def load(self) -> int:
-        """Keep all that is in it in memory; the bytes that it takes.
+        """Load the whole record into memory, and return its size in bytes.
 
         Raises
         ------
         Damaged
-            If the record is not what was written.
+            If the record fails its checksum.
         """
         self._columns = self._read()
         return sum(column.nbytes for column in self._columns.values())
 
     def check(self) -> None:
-        """Raise `Damaged` unless the record is what was written."""
+        """Raise `Damaged` if the record fails its checksum."""
         self._read()
 
     def remove(self) -> None:
@@ -182,7 +195,7 @@ class Record:
         return found[name]
 
     def _read(self, only: str | None = None) -> dict[str, np.ndarray]:
-        """All that is in it, or one of these; only of all the file's checksum is compared."""
+        """Read all arrays of the file and compare its checksum, or read `only` one array."""
         if self._columns is not None:
             return self._columns
         try:
@@ -194,10 +207,10 @@ class Record:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise unreadable(self.place, error) from None
+            raise unreadable_file_error(self.place, error) from None
         except Damaged as damage:
             raise Damaged(damage.text, str(self.place)) from None
-        except Exception:  # whatever zipfile and NumPy raise of bytes that are others
+        except Exception:  # damaged bytes can make zipfile and NumPy raise anything
             raise Damaged("fails its checksum", str(self.place)) from None
 
     def _open(self, checked: bool) -> BinaryIO:
@@ -205,9 +218,6 @@ class Record:
             return self.place.open("rb")
         data = self.place.read_bytes()
         return io.BytesIO(checked_bytes(data) if checked else data)
-
-
-RecordsByGroup = dict[str, dict[int, list[Record]]]  # and by the row of shards
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -228,14 +238,14 @@ def write_record(
     folder : Path or ObjectPlace
     name : RecordName
     rows : ndarray of int
-        Ascending.
+        Row numbers, ascending.
     columns : dict of str to ndarray
-        Values of arrays, by their names; of those over time the samples from ``name.first`` on.
+        Values of arrays, by name. Arrays over time begin with sample ``name.first``.
     identity : str
         Hash of what the samples depend on besides the runs, see
-        `sweep.store.checkpoints.checkpoint_identity`. Stored in each record, used of checkpoints.
+        `sweep.store.checkpoints.checkpoint_identity`. Only that of checkpoints is used.
     state : dict of str to ndarray, optional
-        Of a checkpoint: the integrator's state, by name.
+        State of the integrator in a checkpoint, by name.
 
     Returns
     -------
@@ -255,28 +265,28 @@ def put_durably(
 ) -> None:
     """Write a file atomically and durably: a power failure leaves all of it, or none.
 
-    A process that passed the check, was suspended, and has lost the lease when it wakes, cannot
-    complete the write where it would matter. In a directory the next lease holder first removes
-    unfinished files (`sweep.store.commit.fold.remove_unfinished`), and the rename fails. In a
-    bucket an object is put only if it is still what it was before the check: over one that the
-    next holder has put none is.
+    If a process is suspended after the check, and has lost the lease when it wakes, it cannot
+    complete the write. In a directory the next lease holder begins by removing unfinished files
+    (`sweep.store.commit.fold.remove_unfinished`), so that the rename fails. In a bucket an object
+    is written only if it has not changed since before the check, so that an object that the next
+    lease holder has written is not replaced.
 
     Parameters
     ----------
     place : Path or ObjectPlace
     data : bytes
     check : callable, optional
-        Called before the last step, by which the file appears; it may raise. Without it an object
-        is put whatever is there.
+        Called before the last step, which makes the file appear; may raise. Without it an object
+        is replaced unconditionally.
     syncs_directory : bool
-        Whether the write is durable as soon as this returns; otherwise only after
-        `sync_directories`, and until then a power failure may bring back the old file.
+        Whether the write is durable when this function returns. Otherwise it is durable after
+        `sync_directories`; until then a power failure may restore the old file.
     """
     if isinstance(place, ObjectPlace):
         if check is None:
             place.write_bytes(data)
         else:
-            _put_object_if_unchanged(place, data, check)
+            change_object(place, lambda old: data, check)
         return
     check = check or (lambda: None)
     partial = place.with_name(f"{secrets.token_hex(8)}{PARTIAL}")
@@ -298,16 +308,43 @@ def put_durably(
         sync_directories([place.parent])
 
 
-def _put_object_if_unchanged(place: ObjectPlace, data: bytes, check: WriteCheck) -> None:
-    """Put an object where it is still what it was before the check; otherwise check again."""
+def change_object(
+    place: ObjectPlace,
+    change: Callable[[bytes | None], bytes | None],
+    check: WriteCheck,
+    is_new: bool = False,
+) -> bytes | None:
+    """Change an object, and repeat this if another process has changed it since the check.
+
+    Parameters
+    ----------
+    place : ObjectPlace
+    change : callable
+        Makes the new content from the old one, which is None if there is no object. If it returns
+        None, nothing is written.
+    check : callable
+        As in `put_durably`.
+    is_new : bool
+        Whether the object presumably does not exist, so that it need not be read first.
+
+    Returns
+    -------
+    bytes or None
+        The new content.
+    """
+    # The object may exist nevertheless, if an earlier write was interrupted before its ledger.
+    if is_new and ((data := change(None)) is None or place.put_if(data)):
+        return data
     while True:
-        try:
-            tag = place.stat().st_ino
-        except FileNotFoundError:
-            tag = None
+        old, tag = None, None
+        with contextlib.suppress(FileNotFoundError):
+            old, tag = place.read_tagged()
+        if (data := change(old)) in (None, old):
+            return data
         check()
         if place.put_if(data, tag):
-            return
+            return data
+        check()  # raises if the next lease holder has changed it; an earlier one may write late
 
 
 def sync_directories(directories: Iterable[Path]) -> None:
@@ -317,9 +354,9 @@ def sync_directories(directories: Iterable[Path]) -> None:
 
 
 def sync_tree(directory: Path) -> None:
-    """Make a directory durable, and all that is below: fsync each file and each directory."""
+    """Make a directory durable with everything below it: fsync each file and each directory."""
     every = [directory, *directory.rglob("*")]
-    with ThreadPoolExecutor(SYNCED) as pool:  # one flush of the disk serves several
+    with ThreadPoolExecutor(SYNCED) as pool:  # one flush of the disk serves several files
         deque(pool.map(_sync_file, every), 0)
 
 
@@ -334,76 +371,65 @@ def _sync_file(file: Path) -> None:
 def _open_new_file(path: Path) -> BinaryIO:
     try:
         return open(path, "wb")
-    except FileNotFoundError:  # mostly its directory is there, and to ask takes as long
+    except FileNotFoundError:  # rare, so the directory is not checked beforehand
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, "wb")
+
+
+def ledger_entry(data: bytes) -> tuple[int, int]:
+    """The ledger entry of a file: its size and CRC-32."""
+    # Not the CRC-32C of chunks: for data that end with their own CRC-32C, it is a constant.
+    return len(data), zlib.crc32(data)
 
 
 # --- what is there ---------------------------------------------------------------------------
 
 
-def records_folder(root: Place, group: str, shard_row: int | None = None) -> Place:
-    """Where the records of a group of a store are, or those of a row of its shards."""
-    names = (group,) if shard_row is None else (group, str(shard_row))
-    return root.joinpath(INTERNAL, FOLDER, *names)
+def records_folder(root: Place, group: str = "", shard_row: int | None = None) -> Place:
+    """The folder with the records of a store, of one of its groups, or of a row of shards."""
+    names = (group, "" if shard_row is None else str(shard_row))
+    return root.joinpath(INTERNAL, FOLDER, *filter(None, names))
 
 
 def list_records(
-    folder: Place, kind: str | None = None, session: str | None = None
+    folder: Place,
+    kind: str | None = None,
+    session: str | None = None,
+    paths: Iterable[str] | None = None,
 ) -> list[Record]:
-    """The records in a folder, sorted by name: of those of a row the first counts.
+    """List the records below a folder, sorted by name.
 
-    That is not the order in which they were written, on which nothing depends: results are equal.
+    If several records hold the same row, the first of them counts. Their order is not that in which
+    they were written; this does not matter, since their results are equal.
 
     Parameters
     ----------
     folder : Path or ObjectPlace
-        Of a row of shards.
+        From `records_folder`.
     kind : {"record", "checkpoint"}, optional
+        Only records of this kind; both kinds by default.
     session : str, optional
-        Only records of this kind, and of this session, where they are given.
+        Only records of this session; all by default.
+    paths : iterable of str, optional
+        The files below the folder, relative to it; by default they are listed.
+
+    Returns
+    -------
+    list of Record
     """
     found = []
-    for path in files_below(folder):
-        name = RecordName.parse(path)
+    for path in files_below(folder) if paths is None else paths:
+        name = RecordName.parse(path.rpartition("/")[2])
         if name and kind in (None, name.kind) and session in (None, name.session):
             found.append(Record(folder / path, name))
     return sorted(found, key=lambda record: record.name)
 
 
-def records_by_group(root: Place, paths: set[str] | None = None, group: str = "") -> RecordsByGroup:
-    """All records of a store, or of one of its groups, from one listing.
-
-    Parameters
-    ----------
-    root : Path or ObjectPlace
-        Of the store.
-    paths : set of str, optional
-        Files of the store, relative to it; they are listed unless given.
-    group : str
-        All unless given.
-
-    Returns
-    -------
-    dict of str to dict of int to list of Record
-        By group and row of shards, in the order of their names.
-    """
-    top = "/".join(filter(None, (INTERNAL, FOLDER, group)))
-    if paths is None:
-        paths = {f"{top}/{path}" for path in files_below(root / top)}
-    found: RecordsByGroup = {}
-    skipped = len(f"{INTERNAL}/{FOLDER}/")
-    for path in paths:
-        folder, _, text = path.rpartition("/")
-        name_of_group, _, row = folder[skipped:].rpartition("/")
-        inside = f"{folder}/".startswith(f"{top}/") and row.isdigit()
-        if inside and (name := RecordName.parse(text)):
-            record = Record(root / path, name)
-            found.setdefault(name_of_group, {}).setdefault(int(row), []).append(record)
-    for rows in found.values():
-        for records in rows.values():
-            records.sort(key=lambda record: record.name)
-    return found
+def list_records_among(root: Place, paths: Iterable[str]) -> list[Record]:
+    """The records among the files of a store, whose paths are relative to it."""
+    top = f"{INTERNAL}/{FOLDER}/"
+    mine = (path.removeprefix(top) for path in paths if path.startswith(top))
+    return list_records(records_folder(root), paths=mine)
 
 
 @dataclass(frozen=True)
@@ -413,15 +439,16 @@ class Unfolded:
     Parameters
     ----------
     records : dict of int to list of Record
-        By the row of shards.
+        Records by their row of shards.
     """
 
     records: dict[int, list[Record]]
 
     def read(self, name: str, rows: RowNumbers, shard_rows: int) -> list[RowsOfRecord]:
-        """What records have of some rows of an array; of several of a row the last one counts.
+        """The values that records hold of rows of an array, as a `RowsOfRecord` for each record.
 
-        Those that are gone meanwhile were folded: it is in the array, which is to be read after.
+        If several hold the same row, the last one in the list counts. A record that no longer
+        exists was folded: its values are in the array, which must be read after this.
         """
         found: list[RowsOfRecord] = []
         order = np.argsort(rows, kind="stable")
@@ -439,37 +466,38 @@ class Unfolded:
         return found
 
 
-def unfolded_by_group(records: RecordsByGroup, session: str) -> dict[str, Unfolded]:
-    """What is not folded yet of each group, as far as records of a session have something of it.
+def unfolded_by_group(records: Iterable[Record], session: str) -> dict[str, Unfolded]:
+    """Group the records of a session that are not folded yet.
 
     Parameters
     ----------
-    records : dict of str to dict of int to list of Record
-        As of `records_by_group`.
+    records : iterable of Record
+        From `list_records`.
     session : str
-        Whose records count.
+        Name of the session whose records count.
 
     Returns
     -------
     dict of str to Unfolded
+        By the name of the group.
     """
-    found: RecordsByGroup = {}
-    for group, rows in records.items():
-        for row, listed in rows.items():
-            mine = [r for r in listed if r.name.kind == RECORD and r.name.session == session]
-            if mine:
-                found.setdefault(group, {})[row] = mine
+    found: dict[str, dict[int, list[Record]]] = {}
+    for record in records:
+        if record.name.kind == RECORD and record.name.session == session:
+            rows = found.setdefault(record.group, {})
+            rows.setdefault(record.shard_row, []).append(record)
     return {group: Unfolded(rows) for group, rows in found.items()}
 
 
 def put_records(name: str, records: Sequence[Record], draft: Draft) -> None:
-    """Put what records have of an array into a shard of it; of several of a row the first counts.
+    """Put the values of records into a shard of an array.
 
     Parameters
     ----------
     name : str
-        Of the array.
+        Name of the array.
     records : list of Record
+        If several hold the same row, the first one counts.
     draft : sweep.store.commit.shards.Draft
     """
     for record in reversed(records):

@@ -1,9 +1,9 @@
-"""Shards that grow: changed chunks come behind the old ones, and a new index at the end.
+"""Shards that only grow: changed chunks are appended to the old ones, followed by a new index.
 
-A reader that holds the index of the old shard finds every chunk at the same offset in the new one.
-With other offsets, a reader that fetched the index before the write, and a chunk after it, would
-read wrong bytes. Old chunks and indices stay in the file as dead bytes; only a copy, such as that
-of `sweep merge`, is without them.
+A reader that has fetched the index of the old shard finds every chunk at the same offset in the new
+one. If offsets changed, a reader that fetches the index before a write, and a chunk after it, would
+read wrong bytes. Replaced chunks and indices stay in the file as dead bytes; only a copy, such as
+that of `sweep merge`, drops them.
 """
 
 import itertools
@@ -21,12 +21,12 @@ class Draft:
     ----------
     array : sweep.store.files.ArrayFiles
     index : tuple of int
-        Of the shard.
+        Index of the shard.
     old : bytes or None
-        As it is; None if it is not there.
+        The present content; None if the shard does not exist.
     lenient : bool
-        Whether chunks that cannot be read are taken as blank, and not refused: all of them where
-        the index cannot.
+        Whether chunks that cannot be read are replaced by blank ones instead of raising `Damaged`;
+        if the shard's index cannot be read, all of them.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Draft:
     ) -> None:
         self._array, self._index, self._old, self._lenient = array, index, old, lenient
         self._spans = np.full((*array.inner_grid, 2), ABSENT, "<u8")
-        self._changed: dict[Index, np.ndarray] = {}  # chunks by their place in the shard
+        self._changed: dict[Index, np.ndarray] = {}  # by position in the shard
         if old is not None:
             try:
                 self._spans = array.chunk_spans(old).copy()
@@ -44,20 +44,21 @@ class Draft:
                 self._old = None
 
     def put(self, rows: RowNumbers, values: np.ndarray, first: int = 0) -> None:
-        """Put the values of rows, as far as they are in the shard.
+        """Put the values of rows; rows and samples outside the shard are ignored.
 
         Parameters
         ----------
         rows : ndarray of int
-            Of the array, ascending.
+            Row numbers of the array, ascending.
         values : ndarray
-            Of these rows, of an array over time from sample `first` on.
+            Values of these rows.
         first : int
+            Sample number of the first value, if the array is over time.
 
         Raises
         ------
         Damaged
-            If a chunk that has some of them cannot be read.
+            If a chunk that must be changed cannot be read.
         """
         if not len(rows):
             return
@@ -86,7 +87,7 @@ class Draft:
                 self._chunk(at)[mine, *to] = values[low:high, *own]
 
     def blank_damage(self) -> None:
-        """Let chunks that cannot be read be blank; `lenient`."""
+        """Replace chunks that cannot be read by blank ones; only if `lenient`."""
         for at in np.ndindex(self._array.inner_grid):
             offset, size = map(int, self._spans[at])
             if offset != ABSENT and at not in self._changed and self._old is not None:
@@ -96,7 +97,7 @@ class Draft:
                     self._chunk(at)
 
     def _chunk(self, at: Index) -> np.ndarray:
-        """The values of a chunk, to be changed in place."""
+        """The values of a chunk, for changing them in place."""
         if at not in self._changed:
             self._changed[at] = self._read(at)
         return self._changed[at]
@@ -112,7 +113,7 @@ class Draft:
         return np.full(array.inner, array.fill, array.dtype)
 
     def data(self) -> bytes | None:
-        """The shard's bytes; the old ones if nothing was changed, None if nothing is there."""
+        """The new content of the shard: the old one if nothing changed, None if it is empty."""
         if not self._changed:
             return self._old
         parts, end = ([], 0) if self._old is None else ([self._old], len(self._old))

@@ -1,6 +1,6 @@
-"""A store as zarr reads it, with records that are not folded, and writes it, after a check.
+"""Zarr's access to a store: writes are checked and durable, and errors name the damaged chunk.
 
-Whatever zarr cannot read or decode is `Damaged` here, with the names of array, chunk and store.
+Data that zarr cannot read or decode raise `Damaged`, with the names of store, array and chunk.
 """
 
 import asyncio
@@ -25,33 +25,35 @@ from sweep.store.backends.places import (
     WriteCheck,
     read_bytes_or_none,
 )
-from sweep.store.commit.records import put_durably
+from sweep.store.commit.records import Ledger, ledger_entry, put_durably
 from sweep.store.files import (
+    CHUNK_KEY,
     damage_of_store,
     name_of_file,
-    unreadable,
+    unreadable_file_error,
 )
 
 
-def _zarr_store_of_place(place: Place) -> ZarrStore:
-    return place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
-
-
 class PlaceStore(WrapperStore[ZarrStore]):
-    """What zarr, and xarray, read and write a store by; it travels to workers.
+    """The zarr store through which zarr and xarray read and write; it can be sent to workers.
 
-    What cannot be read is `Damaged`, and says where.
+    A file that cannot be read raises `Damaged` with its name.
 
     Parameters
     ----------
     place : Path or ObjectPlace
-        Absolute, where it is read in other working directories too, as by workers.
+        An absolute path, if it is to be read in other working directories, such as by workers.
     called : Path or ObjectPlace, optional
-        As messages call it.
+        The name of the store in messages.
     check : callable, optional
-        Called before each write takes effect, which then is as by `put_durably`; it may raise.
+        Called before each write takes effect; may raise. Writes are then those of `put_durably`.
     inner : zarr.abc.store.Store, optional
-        Zarr's own of the place.
+        Zarr's own store of the place.
+
+    Attributes
+    ----------
+    written : dict
+        Ledger entries of the chunks that were written through this object.
     """
 
     def __init__(
@@ -61,68 +63,75 @@ class PlaceStore(WrapperStore[ZarrStore]):
         check: WriteCheck | None = None,
         inner: ZarrStore | None = None,
     ) -> None:
-        super().__init__(inner or _zarr_store_of_place(place))
+        if inner is None:
+            inner = place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
+        super().__init__(inner)
         self.place, self.called, self._check = place, called or place, check
+        self.written = Ledger()
 
     def _with_store(self, store: ZarrStore) -> Self:
-        return type(self)(self.place, self.called, self._check, store)
+        new = type(self)(self.place, self.called, self._check, store)
+        new.written = self.written
+        return new
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """As zarr's; `Damaged` if it cannot be read."""
+        """As zarr's method; raises `Damaged` if the file cannot be read."""
         try:
             data = await self._store.get(key, prototype, byte_range)
             if data is None and isinstance(self._store, LocalStore):
                 read_bytes_or_none(
                     self._store.root / key
-                )  # raises of a directory, which zarr does not
+                )  # raises if it is a directory, unlike zarr
             elif data is not None and key.endswith(METADATA):
                 json.loads(data.to_bytes())
-        except NotADirectoryError:  # zarr looks for arrays in whatever is in a group
+        except NotADirectoryError:  # zarr looks for arrays in all that a group contains
             return None
         except OSError as error:
-            raise self._named(unreadable(name_of_file(key), error)) from None
+            raise self._named(unreadable_file_error(name_of_file(key), error)) from None
         except ValueError:
-            raise self._named(Damaged("is no JSON", key)) from None
+            raise self._named(Damaged("is not JSON", key)) from None
         return data
 
     def _named(self, error: GeosweepError) -> GeosweepError:
         return damage_of_store(self.called, error) if isinstance(error, Damaged) else error
 
     async def set(self, key: str, value: Buffer) -> None:
-        """As zarr's."""
+        """As zarr's method."""
+        data = value.to_bytes()
         if self._check is None:
             await self._store.set(key, value)
-            return
-        self._check_writable()
-        data = value.to_bytes()
-        await asyncio.to_thread(put_durably, self.place / key, data, self._check)
+        else:
+            self._check_writable()
+            await asyncio.to_thread(put_durably, self.place / key, data, self._check)
+        if CHUNK_KEY.fullmatch(key):
+            self.written[key] = ledger_entry(data)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """As zarr's."""
+        """As zarr's method."""
         if self._check is None or isinstance(self.place, ObjectPlace):
             await self._store.set_if_not_exists(key, value)
         elif not await self.exists(key):
             await self.set(key, value)
 
     async def delete(self, key: str) -> None:
-        """As zarr's."""
+        """As zarr's method."""
         if self._check is not None:
             self._check()
         await self._store.delete(key)
 
 
 class DamageNamingPipeline(BatchedCodecPipeline):
-    """Zarr's decoding; in stores of ours a chunk that fails is `Damaged`, and says which it is."""
+    """Zarr's codec pipeline, which raises `Damaged` for a bad chunk in a store of Geosweep."""
 
     async def read_batch(self, batch_info: Iterable[Any], *rest: Any, **options: Any) -> None:
-        """As zarr's."""
+        """As zarr's method."""
         with _naming_chunks(batch := tuple(batch_info)):
             await super().read_batch(batch, *rest, **options)
 
     async def write_batch(self, batch_info: Iterable[Any], *rest: Any, **options: Any) -> None:
-        """As zarr's, which first reads a chunk that is written in part."""
+        """As zarr's method, which first reads a chunk that is written only in part."""
         with _naming_chunks(batch := tuple(batch_info)):
             await super().write_batch(batch, *rest, **options)
 
@@ -137,7 +146,7 @@ def _naming_chunks(batch: tuple[Any, ...]) -> Iterator[None]:
     except (GeosweepError, OSError):
         raise
     except Exception as error:
-        path = batch[0][0]  # zarr gives one chunk at a time
+        path = batch[0][0]  # zarr passes one chunk at a time
         if not (isinstance(path, StorePath) and isinstance(path.store, PlaceStore)):
             raise
         text = "fails its checksum" if "checksum" in str(error) else f"cannot be decoded: {error}"

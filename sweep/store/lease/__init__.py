@@ -1,1 +1,1 @@
-"""The lease of a store: who may write to it, and tasks that are fenced off."""
+"""The lease of a store: which process may write to it, and how others are fenced off."""

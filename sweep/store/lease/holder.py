@@ -1,8 +1,8 @@
-"""The holder of a lease, and the content of the file that names it.
+"""The holder of a lease, and the content of the lease file that names it.
 
 The first line is the `LeaseHolder` as JSON; the second, of fixed length, is the counter that the
-holder advances. Whoever may write beside the store may have written the file: what is read of it
-is checked, and of the numbers none is taken that no holder of ours has.
+holder advances. Anyone with write access to the directory may have written the file. Therefore its
+content is checked, and numbers outside the range that Geosweep writes are not accepted.
 """
 
 import dataclasses
@@ -19,44 +19,43 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sweep.store.backends.places import ObjectPlace, Place
-from sweep.store.files import seal
+from sweep.store.files import checksum_of_json
 from sweep.text import escape_control_characters
 
 BEAT_SECONDS = 3.0
-MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # that are believed
-BEATS = 8  # that a newcomer waits for one of
-MOST_BYTES = 2**16  # of a file that are read; ours have fewer
-MOST_LETTERS = 200  # of a name or command
+MOST_BEAT_SECONDS, LEAST_BEAT_SECONDS = 3.0, 0.01  # values beyond are not believed
+BEATS = 8  # heartbeats that must be missing before a holder counts as dead
+MOST_BYTES = 2**16  # read of a file; those of Geosweep are shorter
+MOST_LETTERS = 200  # in a name or command
 MOST_LETTERS_OF_HOLDER = 1000
-TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # which is part of a file's name
-DIGITS = 12  # of the counter
+TOKEN = re.compile("[0-9A-Za-z_-]{1,40}")  # it becomes part of a file name
+DIGITS = 12  # in the counter
 UNKNOWN = "unknown"
-RELEASED = b"released\n"  # what the file in a bucket is left with, where none is removed
-Value = TypeVar("Value")
-MINE: set[str] = set()  # tokens of the leases that this process has or acquires
+RELEASED = b"released\n"  # content of a released lease in a bucket, which is not removed
+MINE: set[str] = set()  # tokens of the leases that this process holds or is acquiring
 
 
 @dataclasses.dataclass(frozen=True)
 class LeaseHolder:
-    """A process that has a lease, as the lease's file says.
+    """A process that holds a lease, as described in the lease file.
 
     Parameters
     ----------
     token : str
-        Unique token of this lease, the fencing token: random, compared for equality only.
+        Fencing token of the lease: random, and compared for equality only.
     user, host, command : str
     pid : int
     born : str
-        When the process started, by its host's own counting.
+        Start time of the process, in ticks since the boot of its host.
     place : str
-        Boot of the host, and the numbering of its processes; empty where that is not known.
+        Boot id of the host and namespace of process ids; empty if unknown.
     since : str
-        By the clock on the wall, for people.
+        Wall-clock time at which the lease was acquired, for display only.
     beat_seconds : float
-        Between two heartbeats.
+        Seconds between two heartbeats.
     beat : int
         The counter.
     """
@@ -74,7 +73,7 @@ class LeaseHolder:
 
     @classmethod
     def here(cls) -> "LeaseHolder":
-        """This process, with a new token."""
+        """Describe this process, with a new token."""
         return cls(
             token=secrets.token_hex(4),
             user=_user_name(),
@@ -88,12 +87,12 @@ class LeaseHolder:
         )
 
     @property
-    def patience(self) -> float:
-        """Seconds after which a heartbeat that does not change has stopped."""
+    def seconds_until_dead(self) -> float:
+        """Seconds without a heartbeat after which the holder counts as dead."""
         return BEATS * self.beat_seconds
 
     def is_dead(self) -> bool | None:
-        """Whether its process is gone; None if that cannot be said from here."""
+        """Whether the process has ended; None if that cannot be determined from this host."""
         if not self.place or self.place != _boot_and_process_namespace():
             return None
         if self.pid == os.getpid():
@@ -103,12 +102,12 @@ class LeaseHolder:
         except ProcessLookupError:
             return True
         except OSError:
-            pass  # another user's
+            pass  # a process of another user
         born = _process_start_time(self.pid)
         return None if born is None else born != self.born
 
     def content(self, beat: int) -> bytes:
-        """The whole file, as bytes, with the counter at `beat`."""
+        """The content of the lease file, with the counter at `beat`."""
         return lease_holder_line(self) + heartbeat_counter_line(beat)
 
     def __str__(self) -> str:
@@ -120,19 +119,19 @@ class LeaseHolder:
 
 @dataclasses.dataclass(frozen=True)
 class SessionRecord:
-    """What a store says of its last session, in its file ``session.json``.
+    """The last session of a store, as stored in ``session.json``.
 
-    It stays when the session has ended and the lease is released: so a process that was suspended
-    meanwhile learns who took the store over.
+    The file stays after the session has ended and the lease was released, so that a process that
+    was suspended meanwhile learns who took the store over.
 
     Parameters
     ----------
     name : str
-        Of the session whose records count; empty once it has ended.
+        Name of the session whose records count; empty once it has ended.
     store : str
-        Unique id of the store, which it gets with its first session.
+        Unique id of the store, assigned with its first session.
     token, holder : str
-        Fencing token of the lease of whoever wrote this, and a description of that process.
+        Fencing token, and a description in words, of the lease holder who wrote the file.
     """
 
     name: str = ""
@@ -142,28 +141,26 @@ class SessionRecord:
 
     @classmethod
     def parse(cls, content: bytes) -> "SessionRecord":
-        """The record of a file's content; ValueError if it is not what was written."""
-        found = parse_json_object(content)
-        if found.pop("seal", None) != seal(found):
-            raise ValueError("it fails its checksum")
+        """Parse the content of a file; raises ValueError if it fails its checksum."""
+        found = parse_sealed_json_object(content)
         return cls(**check_printable_text(found, MOST_LETTERS_OF_HOLDER))
 
     def content(self) -> bytes:
-        """The whole file."""
-        return json.dumps({**vars(self), "seal": seal(vars(self))}).encode()
+        """The content of the file."""
+        return seal_json_object(vars(self))
 
 
-IsOver = Callable[[LeaseHolder, Place], bool]  # whether the holder that a file names is dead
+IsOver = Callable[[LeaseHolder, Place], bool]  # whether the holder named in a file is dead
 
 
 def lease_holder_line(holder: LeaseHolder) -> bytes:
-    """All of a holder but its counter, as bytes."""
+    """The first line of a lease file: the holder without its counter."""
     said = {name: value for name, value in vars(holder).items() if name != "beat"}
     return json.dumps(said).encode() + b"\n"
 
 
 def heartbeat_counter_line(beat: int) -> bytes:
-    """The counter, as bytes of fixed length."""
+    """The second line of a lease file: the counter, of fixed length."""
     return b"%0*d\n" % (DIGITS, beat)
 
 
@@ -171,7 +168,10 @@ def heartbeat_counter_line(beat: int) -> bytes:
 
 
 def read_lease_holder(path: Place) -> LeaseHolder | None:
-    """The `LeaseHolder` that a file names, also of one that is not whole; None if none does."""
+    """The `LeaseHolder` that a file names; None if there is no file, or the lease was released.
+
+    A file that is damaged or may not be read gives a `LeaseHolder` with unknown user and host.
+    """
     try:
         content = read_first_bytes_of_file(path)
     except FileNotFoundError:
@@ -183,29 +183,29 @@ def read_lease_holder(path: Place) -> LeaseHolder | None:
 
 
 def parse_lease_holder(content: bytes) -> LeaseHolder:
-    """The `LeaseHolder` of a file's content; one without a name if it is not as ours are."""
+    """Parse the content of a lease file; a `LeaseHolder` without a name if it is not valid."""
     content = content[:MOST_BYTES]
     first, _, counter = content.partition(b"\n")
     try:
         said = parse_json_object(first)
+        token, pid, seconds = (said.pop(name) for name in ("token", "pid", "beat_seconds"))
+        if not TOKEN.fullmatch(token) or type(pid) is not int or not 0 < pid < 2**31:
+            raise ValueError("the token or the process id is not valid")
+        if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
+            seconds = BEAT_SECONDS
+        seconds = min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
         return LeaseHolder(
-            token=_require_valid_value(said.pop("token"), TOKEN.fullmatch),
-            pid=_require_valid_value(
-                said.pop("pid"), lambda pid: type(pid) is int and 0 < pid < 2**31
-            ),
-            beat_seconds=_clamp_heartbeat_interval(said.pop("beat_seconds")),
-            beat=int(counter),
-            **check_printable_text(said),
+            token, **check_printable_text(said), pid=pid, beat_seconds=seconds, beat=int(counter)
         )
     except (ValueError, TypeError, KeyError):
         return LeaseHolder(hashlib.sha256(content).hexdigest()[:8])
 
 
 def read_first_bytes_of_file(path: Place) -> bytes:
-    """The content of a small file, up to `MOST_BYTES`; none of what is no file, as a pipe."""
+    """Read up to `MOST_BYTES` of a small file; empty for anything other than a file, as a pipe."""
     if isinstance(path, ObjectPlace):
         return path.read_bytes()[:MOST_BYTES]
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not block
     try:
         return os.read(file, MOST_BYTES)
     except (IsADirectoryError, BlockingIOError):
@@ -215,45 +215,44 @@ def read_first_bytes_of_file(path: Place) -> bytes:
 
 
 def parse_json_object(content: bytes | str) -> dict[str, Any]:
-    """The object that JSON holds; ValueError if it holds none."""
+    """Parse a JSON object; raises ValueError for any other content."""
     try:
         found = json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(found, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     return found
 
 
 def check_printable_text(said: Mapping[str, Any], most: int = MOST_LETTERS) -> dict[str, str]:
-    """Texts of another process as they may be printed; ValueError if one is no text."""
+    """Make texts of another process safe to print; raises ValueError if a value is not a text."""
+    if not all(isinstance(text, str) for text in said.values()):
+        raise ValueError("it holds a value that is not a text")
     return {
-        name: escape_control_characters(_require_valid_value(v, lambda v: isinstance(v, str)))[
-            :most
-        ]
-        for name, v in said.items()
+        name: (text if text.isprintable() else escape_control_characters(text))[:most]
+        for name, text in said.items()
     }
 
 
-def _require_valid_value(value: Value, holds: Callable[[Value], object]) -> Value:
-    if not holds(value):
-        raise ValueError
-    return value
+def seal_json_object(content: Mapping[str, Any]) -> bytes:
+    """Encode an object as JSON with a checksum, for `parse_sealed_json_object`."""
+    return json.dumps({**content, "seal": checksum_of_json(content)}).encode()
 
 
-def _clamp_heartbeat_interval(seconds: Any) -> float:
-    """The time between two beats, if it is one that a holder of ours has, or the nearest."""
-    if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
-        return BEAT_SECONDS
-    believed: float = min(max(seconds, LEAST_BEAT_SECONDS), MOST_BEAT_SECONDS)
-    return believed
+def parse_sealed_json_object(content: bytes) -> dict[str, Any]:
+    """Decode what `seal_json_object` made; raises ValueError if it fails its checksum."""
+    found = parse_json_object(content)
+    if found.pop("seal", None) != checksum_of_json(found):
+        raise ValueError("it fails its checksum")
+    return found
 
 
 # --- processes -------------------------------------------------------------------------------
 
 
 def _boot_and_process_namespace() -> str:
-    """The boot of this host and its numbering of processes; empty where that is not known."""
+    """The boot id of this host and its namespace of process ids; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -262,7 +261,7 @@ def _boot_and_process_namespace() -> str:
 
 
 def _process_start_time(pid: int) -> str | None:
-    """When a process started, in ticks since the boot; "" if it has ended, None if unknown."""
+    """Start time of a process in ticks since the boot; "" if it has ended, None if unknown."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,13 +1,13 @@
 """The lease of a store: one process at a time changes its arrays, its metadata or its session.
 
-Workers put records without it, see `sweep.store.commit.records`; those of a session that the store
-no longer names do not count.
+Workers write records without the lease, see `sweep.store.commit.records`; the records of a session
+that the store no longer names do not count.
 
-The lease is the file ``STORE.lock`` beside the store, which need not exist yet. It says who has
-it; the holder advances a counter in it, its heartbeat. A holder on this host whose process is
-gone is dead. Of any other, a newcomer watches the heartbeat for a while, by its own clock alone:
-two clocks are never compared. How a newcomer takes the place of a dead holder, such that only one
-does, is the part of a `LeaseFile`: `sweep.store.lease.local` and `sweep.store.lease.s3`.
+The lease is the file ``STORE.lock`` beside the store, which need not exist yet. The file names the
+lease holder, who advances a counter in it as heartbeat. A holder on this host whose process has
+ended is dead. The heartbeat of any other holder is watched for a while, by the clock of the
+newcomer alone: clocks of two hosts are never compared. `sweep.store.lease.local` and
+`sweep.store.lease.s3` implement how exactly one newcomer takes the place of a dead holder.
 """
 
 import contextlib
@@ -35,22 +35,22 @@ from sweep.store.lease.s3 import S3LeaseFile
 from sweep.store.store import Store
 
 AGAIN_SECONDS = 0.02
-# The leases that commands of this process have, by thread and file.
+# The leases that this process holds, by thread and file.
 _HELD: "dict[tuple[int, Place], Lease]" = {}
 
 
 class LeaseFile(Protocol):
-    """What a backend makes of the file of a lease, for one holder that takes it at most once.
+    """The operations of a backend on a lease file, for one holder that takes the lease once.
 
-    Each method may raise OSError, as of a full disk or a bucket that does not answer; what a
-    lease's file says is then as before, or as it would be without the error.
+    Each method may raise OSError, for example if the disk is full or the bucket does not answer.
+    The lease file is then either unchanged, or as it would be without the error.
 
     Parameters
     ----------
     path : Path or ObjectPlace
-        Of the file, which `sweep.store.lease.holder.read_lease_holder` reads.
+        The lease file, which `sweep.store.lease.holder.read_lease_holder` reads.
     holder : LeaseHolder
-        Who takes it.
+        The process that takes the lease.
     """
 
     path: Place
@@ -59,73 +59,74 @@ class LeaseFile(Protocol):
 
     @staticmethod
     def current(path: Place) -> LeaseHolder | None:
-        """The `LeaseHolder` that has the lease of a path by now, dead or not; None if none has."""
+        """The present `LeaseHolder` of a lease file, dead or alive; None if there is none."""
 
     def prepared(self) -> AbstractContextManager[None]:
-        """A context within which the file can be taken: whatever it needs to be written is there.
+        """A context manager that creates what `take` needs, such as directories.
 
-        What was made for it and is of no use to others is removed at the end.
+        At its end, what nobody else uses is removed again.
         """
 
     def take(self, is_over: IsOver) -> bool:
-        """Take the lease if nobody has it; of any number of newcomers just one does.
+        """Take the lease if it is free; of any number of newcomers exactly one succeeds.
 
         Parameters
         ----------
         is_over : callable
-            Says of a `LeaseHolder` and its file whether it is dead; raises if it lives.
+            Takes a `LeaseHolder` and its file. Returns whether the holder is dead; raises if it is
+            alive.
 
         Returns
         -------
         bool
-            False if others have changed the file meanwhile: to be tried again.
+            False if other processes have changed the file meanwhile: try again.
         """
 
     def beat(self, beat: int) -> None:
-        """Write the counter, after `take`; never over what another holder has written."""
+        """Write the counter, after `take`; never overwrites the file of another holder."""
 
     def close(self) -> None:
-        """Give up what `take` has opened: no further `beat` follows."""
+        """Close what `take` has opened; no further `beat` follows."""
 
     def release(self) -> None:
-        """Let the next one take the lease at once, after `close`; not another holder's."""
+        """Release the lease, after `close`, unless another holder has taken it over."""
 
 
 def lease_backend_of_store(store: Store) -> type[LeaseFile]:
-    """The kind of `LeaseFile` that a store has, for files of its place."""
+    """The implementation of `LeaseFile` for a store, in a directory or in a bucket."""
     return cast("type[LeaseFile]", S3LeaseFile if store.in_bucket else LocalLeaseFile)
 
 
 def lease_holder_of_store(store: Store) -> LeaseHolder | None:
-    """The `LeaseHolder` of a store that lives, as far as can be said at once; None if none does."""
+    """The `LeaseHolder` of a store; None if there is none, or it is known to be dead."""
     found = lease_backend_of_store(store).current(store.lease_file)
     return found if found is not None and not found.is_dead() else None
 
 
 def is_lease_held_by_another(store: Store, token: str) -> bool:
-    """Whether the lease of a store is another one than that of a token.
+    """Whether the lease of a store is held with a token other than the given one.
 
-    Not where it has no lease file, or one that was released: workers may go on committing as long
-    as the store names their session, though their coordinator has died or ended.
+    False if there is no lease: workers may commit as long as the store names their session, even if
+    their coordinator has died or ended.
     """
     found = read_lease_holder(store.lease_file)
     return found is not None and found.token != token
 
 
 class Lease:
-    """A lease that this process has; its heartbeat is a thread.
+    """A lease that this process holds, with a thread for its heartbeat.
 
     Parameters
     ----------
     store : sweep.store.store.Store
     file : LeaseFile
-        Which this process has taken.
+        The lease file, which this process has taken.
     holder : LeaseHolder
         This process; also an attribute.
     before : SessionRecord
-        What the store said before.
+        The session of the store before the lease was taken.
     on_loss : callable
-        Called with the reason, from the thread of the heartbeat, when the lease is lost.
+        Called with the reason when the lease is lost, from the thread of the heartbeat.
     """
 
     def __init__(
@@ -149,18 +150,18 @@ class Lease:
         return self.holder.token
 
     def is_held(self) -> bool:
-        """Whether this process still has it, looked up now; also if it cannot be looked up."""
+        """Look up whether this process still holds the lease; True if the file cannot be read."""
         with contextlib.suppress(OSError):
             self._look()
         return not self.lost
 
     def check(self) -> None:
-        """Raise `sweep.errors.Interrupted` unless this process still has it."""
+        """Raise `sweep.errors.Interrupted` unless this process still holds the lease."""
         if not self.is_held():
             raise Interrupted(self.lost)
 
     def release(self) -> None:
-        """End the heartbeat and release the lease, if this process still has it."""
+        """End the heartbeat, and release the lease if this process still holds it."""
         self._end.set()
         self._thread.join()
         self._file.close()
@@ -172,7 +173,7 @@ class Lease:
         beat = 0
         while not self._end.wait(self.holder.beat_seconds):
             beat += 1
-            with contextlib.suppress(OSError):  # such as a full disk: perhaps the next time
+            with contextlib.suppress(OSError):  # as on a full disk; the next heartbeat may succeed
                 self._look()
                 if self.lost:
                     self._on_loss(self.lost)
@@ -187,7 +188,7 @@ class Lease:
             self.lost = f"{self._store} was taken over by {found}"
 
     def _explain_missing_file(self) -> str:
-        """Who took the lease over, and has released it by now, as far as the store says so."""
+        """Say who took the lease over and has released it since, if the session record tells."""
         try:
             session = self._store.session
         except Damaged:
@@ -204,19 +205,21 @@ def acquire_lease(
     between: Callable[[], object] = lambda: None,
     on_wait: Callable[[LeaseHolder, float], object] = lambda who, s: None,
 ) -> Iterator[Lease]:
-    """Have the lease of a store, within ``with``, for everything that writes to it.
+    """Hold the lease of a store, which is required for writing to it; a context manager.
+
+    If this thread already holds the lease, that one is given.
 
     Parameters
     ----------
     store : sweep.store.store.Store
-        It need not exist; directories for it are made, and removed if nothing came into them.
+        It need not exist. Missing parent directories are created, and removed if they stay empty.
     on_loss : callable
-        Called with the reason if another one took the lease over, as when this process
-        was suspended: nothing may be written any more. It comes from another thread.
+        Called with the reason if another process took the lease over, for example while this one
+        was suspended; nothing may be written after that. It is called from another thread.
     between : callable
-        Called while a holder's heartbeat is watched; it may raise.
+        Called repeatedly while another holder's heartbeat is watched; may raise.
     on_wait : callable
-        Called with the `LeaseHolder` and the seconds that this may take at most.
+        Called before such a wait, with the `LeaseHolder` and the maximum seconds of the wait.
 
     Yields
     ------
@@ -225,7 +228,8 @@ def acquire_lease(
     Raises
     ------
     StoreError
-        If another one has it: says who, and since when. If its file cannot be made.
+        If another process holds the lease; the message says which, and since when. Also if the
+        lease file cannot be created.
     Interrupted
         If the disk is full, or the bucket fails.
     """
@@ -235,7 +239,7 @@ def acquire_lease(
     path, holder = store.lease_file, LeaseHolder.here()
     here = threading.get_ident(), path
     if here in _HELD:
-        yield _HELD[here]  # within a command that has it already
+        yield _HELD[here]  # an enclosing command holds it
         return
     with contextlib.ExitStack() as stack:
         MINE.add(holder.token)
@@ -245,7 +249,7 @@ def acquire_lease(
             stack.enter_context(file.prepared())
             try:
                 before = store.session
-            except Damaged:  # who writes by the lease says so, or mends it
+            except Damaged:  # the caller reports or repairs it
                 before = SessionRecord()
             while not file.take(
                 lambda found, where: _is_lease_holder_dead(store, found, where, between, on_wait)
@@ -272,14 +276,14 @@ def _is_lease_holder_dead(
     between: Callable[[], object],
     on_wait: Callable[[LeaseHolder, float], object],
 ) -> bool:
-    """Whether a holder is dead; `StoreError` if it lives.
+    """Return True if a holder is dead; raise `StoreError` if it is alive.
 
-    False also says that the lease's file has changed meanwhile, and is to be looked at again.
+    Return False if the lease file has changed meanwhile and must be read again.
     """
     dead = holder.is_dead()
     if dead is None:
-        on_wait(holder, holder.patience)
-        deadline = time.monotonic() + holder.patience
+        on_wait(holder, holder.seconds_until_dead)
+        deadline = time.monotonic() + holder.seconds_until_dead
         while time.monotonic() < deadline:
             between()
             time.sleep(min(0.5, holder.beat_seconds / 4))
@@ -292,14 +296,15 @@ def _is_lease_holder_dead(
             dead = True
     if not dead:
         raise StoreError(
-            f"{store} is held by {holder} since {holder.since}: one at a time may write to a "
-            f"store. Wait for it, or end it with `sweep cancel {store}`: running tasks commit"
+            f"{store} is held by {holder} since {holder.since}: only one process at a time may "
+            f"write to a store. Wait for it, or end it with `sweep cancel {store}`, after which "
+            "its running tasks commit"
         )
     return True
 
 
 def _lease_file_error(store: Store, place: Place, path: Place, error: OSError) -> StoreError:
-    """The `StoreError` of a lease whose file cannot be made."""
+    """The `StoreError` to raise if a lease file cannot be created."""
     if isinstance(place, Path) and not os.path.lexists(place):
         above = place.parent
         while not os.path.lexists(above):

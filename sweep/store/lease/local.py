@@ -1,10 +1,11 @@
-"""A lease in a directory: a file, of which a newcomer becomes the successor by a link.
+"""A lease in a directory: a file, in which a newcomer succeeds a dead holder by a hard link.
 
-A dead holder is succeeded, not removed: the newcomer links its own file as ``STORE.lock.TOKEN``,
-of the dead one's token, which only one can do, and then renames it to ``STORE.lock``. The holder
-is therefore the last of a chain, usually of one; a newcomer that dies halfway is succeeded like
-any other. A holder that ends becomes its own successor before it removes the file, so that none is
-removed that a newcomer has just taken over. Links are made by link(2), which is atomic on NFS too.
+The file of a dead holder is not removed. The newcomer links its own file as ``STORE.lock.TOKEN``,
+with the token of the dead holder, which only one process can do, and then renames it to
+``STORE.lock``. The lease holder is thus the last in a chain of successors, which usually has one
+member; a newcomer that dies halfway is succeeded in the same way. A holder that ends first becomes
+its own successor and then removes the file, so that it cannot remove the file of a newcomer that
+has just taken over. Links are made by link(2), which is atomic on NFS, too.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import dataclasses
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from sweep.store.lease.holder import (
@@ -27,7 +28,7 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 
 class LocalLeaseFile:
-    """The file of a lease in a directory: a `sweep.store.lease.lease.LeaseFile`.
+    """A lease file in a directory; implements `sweep.store.lease.lease.LeaseFile`.
 
     Parameters
     ----------
@@ -36,28 +37,32 @@ class LocalLeaseFile:
     """
 
     def __init__(self, path: Path, holder: LeaseHolder) -> None:
-        self.path, self._holder, self._file = path, holder, -1  # it is not open
+        self.path, self._holder, self._file = path, holder, -1  # -1: not open
 
     @staticmethod
     def current(path: Path) -> LeaseHolder | None:
-        """As `LeaseFile.current`: the last of the chain."""
+        """As `LeaseFile.current`: the last holder in the chain."""
         chain = chain_of_lease_successors(path)
         return chain[-1][0] if chain else None
 
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:
-        """As `LeaseFile.prepared`: makes directories, and removes those that stay empty."""
-        made = _make_missing_directories(self.path.parent)
+        """As `LeaseFile.prepared`: creates directories, and removes those that stay empty."""
+        above = self.path.parent
+        missing = [place for place in (above, *above.parents) if not os.path.lexists(place)]
         try:
+            above.mkdir(parents=True, exist_ok=True)
             yield
         finally:
-            _remove_empty_directories(made)
+            with contextlib.suppress(OSError):  # not empty
+                for directory in missing:
+                    directory.rmdir()
 
     def take(self, is_over: IsOver) -> bool:
         """As `LeaseFile.take`."""
         taken = self._take(is_over)
         if taken:
-            self._file = os.open(self.path, os.O_WRONLY)  # stays ours when another one follows
+            self._file = os.open(self.path, os.O_WRONLY)  # ours, whoever follows
         return taken
 
     def _take(self, is_over: IsOver) -> bool:
@@ -69,7 +74,7 @@ class LocalLeaseFile:
         if not is_over(last, where) or not _create_lease_file(after, self._holder):
             return False
         if (now := read_lease_holder(self.path)) is None or now.token != first.token:
-            after.unlink(missing_ok=True)  # another one was first, and has the lease by now
+            after.unlink(missing_ok=True)  # another process was first, and holds the lease by now
             return False
         after.replace(self.path)
         for _, path in chain[1:]:
@@ -86,7 +91,7 @@ class LocalLeaseFile:
         os.close(self._file)
 
     def release(self) -> None:
-        """As `LeaseFile.release`: removes the file, unless a newcomer takes it over just now."""
+        """As `LeaseFile.release`: removes the file, unless a newcomer is just taking it over."""
         found = read_lease_holder(self.path)
         if found is None or found.token != self._holder.token:
             return
@@ -94,7 +99,7 @@ class LocalLeaseFile:
         closing = dataclasses.replace(self._holder, token=secrets.token_hex(4))
         try:
             succeeds_itself = _create_lease_file(after, closing)
-        except OSError:  # on a full disk it cannot be asked whether a newcomer was quicker
+        except OSError:  # on a full disk no link can be made to exclude newcomers
             succeeds_itself = True
         if succeeds_itself:
             self.path.unlink(missing_ok=True)
@@ -104,7 +109,7 @@ class LocalLeaseFile:
 def chain_of_lease_successors(path: Path) -> list[tuple[LeaseHolder, Path]]:
     """The holder that a file names and its successors, each with its file."""
     chain, where = {}, path
-    # A file that names itself as its successor, as no holder does, would be an endless chain.
+    # Guards against a forged file that names itself as its successor.
     while where not in chain and (found := read_lease_holder(where)) is not None:
         chain[where] = found
         where = _successor_lease_file(path, found)
@@ -112,19 +117,19 @@ def chain_of_lease_successors(path: Path) -> list[tuple[LeaseHolder, Path]]:
 
 
 def _successor_lease_file(path: Path, holder: LeaseHolder) -> Path:
-    """The file of the holder's successor, before it takes the place of the lease's."""
+    """The file of a holder's successor, before it is renamed to the lease file."""
     return path.with_name(f"{path.name}.{holder.token}")
 
 
 def _create_lease_file(path: Path, holder: LeaseHolder) -> bool:
-    """Make the holder's file at `path`, complete from the first moment; False if one is there."""
+    """Create a holder's file atomically at `path`; False if there is a file already."""
     prepared = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         _write_new_lease_file(prepared, holder.content(0))
         try:
             os.link(prepared, path)
         except FileExistsError:
-            return os.path.samefile(prepared, path)  # NFS may do it, and ask again
+            return os.path.samefile(prepared, path)  # NFS may retry a link that it made
         return True
     except OSError as error:
         if error.errno not in NO_LINKS:
@@ -143,32 +148,8 @@ def _write_new_lease_file(path: Path, content: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         with contextlib.suppress(OSError):
-            os.fchmod(file, 0o644)  # others should be able to say who it is
+            os.fchmod(file, 0o644)  # others should be able to see who holds the lease
         os.write(file, content)
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _make_missing_directories(path: Path) -> list[Path]:
-    """Make a directory and those above it; the ones that were made, the deepest first."""
-    missing = []
-    while not os.path.lexists(path):
-        missing.append(path)
-        path = path.parent
-    made: list[Path] = []
-    try:
-        for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
-            made.insert(0, directory)
-    except OSError:
-        _remove_empty_directories(made)
-        raise
-    return made
-
-
-def _remove_empty_directories(directories: Iterable[Path]) -> None:
-    """Remove those that are empty."""
-    with contextlib.suppress(OSError):
-        for directory in directories:
-            directory.rmdir()

@@ -1,7 +1,7 @@
-"""Small files beside a store: a submission to a cluster, and a request to cancel a run.
+"""Small files beside a store: a note of a submission to a cluster, and a cancellation request.
 
-They stand beside the file of the lease, so that every process that sees the store sees them. No
-result depends on them.
+They are beside the lease file, so that every process that sees the store sees them. No result
+depends on them.
 """
 
 import contextlib
@@ -10,10 +10,10 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from sweep.store.backends.trees import write_text_atomically
+from sweep.store.backends.places import write_text_atomically
 from sweep.store.lease.holder import (
     LeaseHolder,
     check_printable_text,
@@ -23,29 +23,30 @@ from sweep.store.lease.holder import (
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 
-Read = TypeVar("Read")
 SUBMITTED, CANCEL = ".submitted", ".cancel"
-MOST_LETTERS = 1000  # of a text in such a file: there may be an error's
-LOOK_SECONDS = 2.0  # between two looks whether a run is to end
+MOST_LETTERS = 1000  # in a text of such a file, which may be that of an error
+LOOK_SECONDS = 2.0  # between two looks for a cancellation request
+# Raised if there is no such file, or its content is not what Geosweep writes.
+NOT_OURS = (FileNotFoundError, ValueError, TypeError, KeyError)
 QUEUED, RUNNING, ENDED = "queued", "running", "ended"
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """A coordinator that was handed to a cluster.
+    """A coordinator that was submitted to a cluster.
 
     Parameters
     ----------
     name : str
-        Unique; the key of its task.
+        Unique name, which is the key of its task.
     study, scheduler : str
     by, since : str
-        Who submitted it and when, for people.
+        Who submitted it and when, for display only.
     state : {"queued", "running", "ended"}
     host : str
-        Where it runs, or ran last.
+        Host on which it runs or ran last.
     attempt : str
-        The process that coordinates it, or did last.
+        The process that coordinates, or did so last.
     why : str
         How it ended.
     """
@@ -62,7 +63,7 @@ class Submission:
 
     @classmethod
     def here(cls, study: str, scheduler: str) -> "Submission":
-        """One of this process."""
+        """A new submission by this process."""
         me = LeaseHolder.here()
         name = f"geosweep-{study}-{secrets.token_hex(4)}"
         return cls(name, study, scheduler, f"{me.user} on {me.host}", me.since)
@@ -77,36 +78,39 @@ class Submission:
 
 
 def submission_of_store(store: Store) -> Submission | None:
-    """The `Submission` of a store, None if there is none."""
-    return _read_request_file(
-        store, SUBMITTED, lambda found: Submission(**check_printable_text(found, MOST_LETTERS))
-    )
+    """The `Submission` of a store; None if there is none."""
+    with contextlib.suppress(*NOT_OURS):
+        return Submission(**check_printable_text(_read_request(store, SUBMITTED), MOST_LETTERS))
+    return None
 
 
 def note_submission(store: Store, submission: Submission) -> None:
-    """Note a submission, instead of any before."""
+    """Write the note of a submission, which replaces an earlier one."""
     write_text_atomically(store.real.sibling(SUBMITTED), json.dumps(dataclasses.asdict(submission)))
 
 
 def remove_submission_note(store: Store) -> None:
-    """Remove what was noted of a submission."""
+    """Remove the note of a submission."""
     store.real.sibling(SUBMITTED).unlink(missing_ok=True)
 
 
-# --- to be ended -----------------------------------------------------------------------------
+# --- cancellation ----------------------------------------------------------------------------
 
 
 def request_cancellation(store: Store, names: Sequence[str]) -> None:
-    """Request that processes end: by tokens of lease holders, or names of submissions."""
+    """Ask processes to end, given tokens of lease holders or names of submissions."""
     me = LeaseHolder.here()
     said = {"names": names, "reason": f"cancelled by {me.user} on {me.host}"}
     write_text_atomically(store.real.sibling(CANCEL), json.dumps(said))
 
 
 def cancellation_reason(store: Store, *names: str) -> str:
-    """The reason why a process of one of some names is to end; empty without a request."""
-    found = _read_request_file(store, CANCEL, _parse_cancellation_request)
-    return found[0] if found and {*names} & found[1] else ""
+    """The reason why a process with one of the names should end; empty without a request."""
+    with contextlib.suppress(*NOT_OURS):
+        found = _read_request(store, CANCEL)
+        if {*names} & {*found["names"]}:
+            return check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
+    return ""
 
 
 def withdraw_cancellation(store: Store) -> None:
@@ -119,12 +123,13 @@ def withdraw_cancellation(store: Store) -> None:
 def watching_for_cancellation(
     store: Store, names: Sequence[str], on_request: Callable[[str], object]
 ) -> Iterator[None]:
-    """Watch for a request that cancels one of `names`, within ``with``; a context manager.
+    """Watch for a request to cancel one of some names; a context manager.
 
     Parameters
     ----------
     store : sweep.store.store.Store
     names : tuple of str
+        Token of the lease, and name of the submission if there is one.
     on_request : callable
         Called with the reason, from another thread.
     """
@@ -150,7 +155,7 @@ def watching_for_cancellation(
 
 
 def wait_until_lease_released(store: Store, names: Sequence[str], seconds: float) -> bool:
-    """Wait until no process of some names holds the lease; False if that takes longer."""
+    """Wait until no process with one of the names holds the lease; False after `seconds`."""
     deadline = time.monotonic() + seconds
     while (found := lease_holder_of_store(store)) is not None and found.token in names:
         if time.monotonic() > deadline:
@@ -159,20 +164,5 @@ def wait_until_lease_released(store: Store, names: Sequence[str], seconds: float
     return True
 
 
-# --- files -----------------------------------------------------------------------------------
-
-
-def _parse_cancellation_request(found: Mapping[str, Any]) -> tuple[str, set[str]]:
-    """The reason of a cancellation request, and the names that it cancels."""
-    reason = check_printable_text({"reason": found["reason"]}, MOST_LETTERS)["reason"]
-    return reason, {name for name in found["names"] if isinstance(name, str)}
-
-
-def _read_request_file(
-    store: Store, ending: str, make: Callable[[dict[str, Any]], Read]
-) -> Read | None:
-    """What is in one of these files, None if there is none, or none as we write them."""
-    try:
-        return make(parse_json_object(read_first_bytes_of_file(store.real.sibling(ending))))
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
+def _read_request(store: Store, ending: str) -> dict[str, Any]:
+    return parse_json_object(read_first_bytes_of_file(store.real.sibling(ending)))

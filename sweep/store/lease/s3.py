@@ -1,6 +1,6 @@
-"""A lease in a bucket: one object, put only where it is still what was read, or is not there.
+"""A lease in a bucket: one object, written only if it is unchanged or does not exist.
 
-Who releases it writes that into it, since removing has no condition everywhere.
+A released lease is an object that says so, since not all servers support conditional removal.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from sweep.store.lease.holder import (
 
 
 class S3LeaseFile:
-    """The object of a lease in a bucket: a `sweep.store.lease.lease.LeaseFile`.
+    """A lease object in a bucket; implements `sweep.store.lease.lease.LeaseFile`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class S3LeaseFile:
 
     @contextlib.contextmanager
     def prepared(self) -> Iterator[None]:
-        """As `LeaseFile.prepared`: tries whether the bucket can be written."""
+        """As `LeaseFile.prepared`: checks that the bucket can be written."""
         self.path.check(writes=True)
         yield
 
@@ -52,21 +52,21 @@ class S3LeaseFile:
         return self._tag is not None
 
     def beat(self, beat: int) -> None:
-        """As `LeaseFile.beat`; nothing is written if another one has taken it over."""
+        """As `LeaseFile.beat`; writes nothing if another holder has taken the lease over."""
         self._write(self._holder.content(beat))
 
     def close(self) -> None:
         """As `LeaseFile.close`."""
 
     def release(self) -> None:
-        """As `LeaseFile.release`: says so in it, unless a newcomer has taken it over."""
+        """As `LeaseFile.release`: marks the object, unless a newcomer has taken it over."""
         self._write(RELEASED)
 
     def _write(self, content: bytes) -> None:
         tag = self.path.put_if(content, self._tag)
         if tag is None:
             found, now = self.path.read_tagged()
-            # An earlier beat that seemed to fail has come through.
+            # An earlier heartbeat that seemed to fail was written after all.
             if parse_lease_holder(found).token == self._holder.token:
                 tag = self.path.put_if(content, now)
         self._tag = tag or self._tag

@@ -1,4 +1,8 @@
-"""Sessions and attempts, and the flags by which a process ends its tasks."""
+"""Sessions, attempts at tasks, requests to end tasks, and the detection of lost stores.
+
+Users move and delete stores while a run writes to them. The run must then say what happened, and
+must not write into another store at the same path.
+"""
 
 import contextlib
 import functools
@@ -12,24 +16,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from integrators.compiler.kernels import sources_hash
-from sweep.errors import Interrupted, LeaseLost, StoreUnseen, VersionMismatch
-from sweep.store.backends.places import place_is_file
+from sweep.errors import Interrupted, LeaseLost, StoreLost, StoreUnseen, VersionMismatch
+from sweep.store.backends.places import METADATA, Place, place_is_file
+from sweep.store.lease.holder import SessionRecord
 from sweep.store.lease.lease import is_lease_held_by_another
 from sweep.store.store import Store
 
-LOOK_SECONDS = 1.0  # between two looks of an attempt whether the store takes its records
+LOOK_SECONDS = 1.0  # between two checks of an attempt that the store accepts its records
 
-_stopped: set[str] = set()  # names of sessions that are to end, in this process
-_leaving = threading.Event()  # this process is to end
+_stopped: set[str] = set()  # names of sessions whose tasks in this process should end
+_leaving = threading.Event()  # set if this process should end
 _working: set[int] = set()  # threads that compute a task
-_told: list[Callable[[str], object]] = []  # what is called when this process is to end
+_told: list[Callable[[str], object]] = []  # callbacks for the case that this process should end
 
 
 @functools.cache
 def code_hash() -> str:
-    """Hash of all code that results depend on, the same in all processes of a run.
+    """A hash of all code that results depend on, which all processes of a run must share.
 
-    With `sweep` itself; `sweep.store.checkpoints.checkpoint_code_hash` is without it.
+    It includes `sweep`, unlike `sweep.store.checkpoints.checkpoint_code_hash`.
     """
     found: str = sources_hash(frozenset({"integrators", "systems", "sweep"}))
     return found
@@ -44,7 +49,7 @@ def end_tasks_of_process() -> None:
 
 @contextlib.contextmanager
 def calling_when_process_leaves(call: Callable[[str], object]) -> Iterator[None]:
-    """Call ``call(reason)`` when this process is to end; a context manager."""
+    """Call ``call(reason)`` if this process is asked to end; a context manager."""
     _told.append(call)
     try:
         yield
@@ -53,13 +58,13 @@ def calling_when_process_leaves(call: Callable[[str], object]) -> Iterator[None]
 
 
 def is_process_leaving() -> bool:
-    """Whether this process is to end."""
+    """Whether this process was asked to end."""
     return _leaving.is_set()
 
 
 @contextlib.contextmanager
 def marking_thread_as_computing() -> Iterator[None]:
-    """Mark this thread as computing a task; a context manager."""
+    """Mark the current thread as computing a task; a context manager."""
     _working.add(threading.get_ident())
     try:
         yield
@@ -68,12 +73,12 @@ def marking_thread_as_computing() -> Iterator[None]:
 
 
 def is_process_computing_tasks() -> bool:
-    """Whether tasks are computed in this process."""
+    """Whether this process is computing tasks."""
     return bool(_working)
 
 
 def worker_sees_no_store_message(worker: str, store: Store, why: str) -> str:
-    """The error message about a worker that does not see a store."""
+    """The error message for a worker that does not see the store."""
     return (
         f"the worker {worker} does not see the store {store} ({why}); expected a file system that "
         "the workers share with this process, or a bucket, s3://BUCKET/NAME.zarr, that they may "
@@ -83,15 +88,15 @@ def worker_sees_no_store_message(worker: str, store: Store, why: str) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """One run of a coordinator; each of its tasks is sent to a worker with it.
+    """One run of a coordinator, which is sent to workers with each task.
 
     Parameters
     ----------
     name : str
-        Unique name. The store has it from `sweep.store.commit.fold.begin_session` on, until the
-        study is complete or another session begins; as long as it does, the records count.
+        Unique name. The store names the session from `sweep.store.commit.fold.begin_session` on,
+        until the study is complete or another session begins; so long its records count.
     token : str
-        Fencing token of the coordinator's lease; if it is empty, the lease is not looked at.
+        Fencing token of the coordinator's lease; if empty, the lease is not checked.
     code : str
         Hash of the coordinator's code; see `code_hash`.
     """
@@ -102,33 +107,33 @@ class Session:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether its tasks in this process are to end after their current segments."""
+        """Whether its tasks in this process should end after their current segments."""
         return self.name in _stopped or is_process_leaving()
 
     def stop(self) -> None:
-        """End its tasks in this process, each after its segment; called from another thread."""
+        """Let its tasks in this process end after their current segments; thread-safe."""
         _stopped.add(self.name)
 
     def check_stopped(self) -> None:
-        """Raise `Interrupted` if its tasks in this process are to end."""
+        """Raise `Interrupted` if its tasks in this process should end."""
         if self.is_stopped:
             raise Interrupted("its worker was told to stop")
 
     def check(self, store: Store) -> None:
-        """Check that the store takes this session's records.
+        """Check that records of this session count.
 
         Raises
         ------
         LeaseLost
-            If another coordinator holds the store by now, or has; or the session has ended.
+            If another coordinator holds or held the lease since, or the session has ended.
         StoreUnseen
-            If the store names no session where this process looks: there is none, or another one.
+            If this process finds no session in the store: it sees no store, or a different one.
         """
         if self.token and is_lease_held_by_another(store, self.token):
             raise LeaseLost
         if (found := store.session_name) == self.name:
             return
-        if found or place_is_file(store.session_file):  # which is empty once a session has ended
+        if found or place_is_file(store.session_file):  # the name is empty once a session has ended
             raise LeaseLost
         here = f"{platform.node()} (process {os.getpid()})"
         raise StoreUnseen(
@@ -145,11 +150,12 @@ class Session:
 
 
 class Attempt:
-    """An attempt of this process at a task, whose records have a token of its own.
+    """An attempt of this process at a task, with a token that its records carry.
 
-    There may be two at one task where a cluster has given up a process that lives: a host that is
-    cut off, or a process that was suspended. Both put records, of the same results; of each row the
-    record that is first by name counts, also for the times and the environment, which may differ.
+    There may be two attempts at one task, if the cluster has given up a process that is still
+    alive, on a host that is cut off or because it was suspended. Both write records with the same
+    results. For each row the first record by name counts, which also determines CPU time and
+    environment.
 
     Parameters
     ----------
@@ -167,11 +173,79 @@ class Attempt:
         return self.session.is_stopped
 
     def check(self) -> None:
-        """As `Session.check`, at most once in `LOOK_SECONDS`.
+        """As `Session.check`, but at most once in `LOOK_SECONDS`.
 
-        A record that is written after the session has ended does not count, so that nothing
-        depends on how often this looks.
+        Results do not depend on how often the session is checked, since a record that is written
+        after the session has ended does not count.
         """
         if time.monotonic() >= self._looked + LOOK_SECONDS:
             self.session.check(self._store)
             self._looked = time.monotonic()
+
+
+class StorePresence:
+    """Detects that the store of a run was moved, deleted or replaced.
+
+    Parameters
+    ----------
+    store : sweep.store.store.Store
+        It need not exist yet.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._was_there = store, False
+        self._id = ""  # unique id of the store, from its session record
+
+    def note_store(self) -> None:
+        """Note that the store exists."""
+        self._was_there = True
+
+    def begun(self, session: SessionRecord) -> None:
+        """Note that a session has begun in the store."""
+        self._was_there, self._id = True, session.store
+
+    def ended(self) -> None:
+        """Note that the session has ended."""
+        self._id = ""
+
+    def check(self) -> None:
+        """Raise `StoreLost` if the store was moved, deleted or replaced."""
+        is_same = None
+        with contextlib.suppress(OSError):  # inconclusive
+            if self._id and (is_same := self._store.session.store == self._id):
+                return
+        if self._was_there and _is_file_missing(self._store.place / METADATA):
+            raise StoreLost(
+                f"the store {self._store} is gone: it was moved or deleted while this run wrote to "
+                "it. If it was moved, move it back, and the same command resumes from it; if it "
+                "was deleted, the same command computes everything again"
+            )
+        if is_same is False:
+            raise StoreLost(
+                f"the store {self._store} is not the one that this run wrote to, which was moved "
+                "or deleted, and replaced by this one. If it was moved, move it back, and the same "
+                f"command resumes from it; `sweep status {self._store}` shows what is there now"
+            )
+
+    @contextlib.contextmanager
+    def noticed(self) -> Iterator[None]:
+        """Turn errors that a missing store caused into `StoreLost`; a context manager."""
+        try:
+            yield
+        except (Interrupted, StoreLost):
+            raise
+        except Exception as error:
+            try:
+                self.check()
+            except StoreLost as lost:
+                raise lost from error
+            raise
+
+
+def _is_file_missing(file: Place) -> bool:
+    """Whether a file certainly does not exist; False if the file system reports another error."""
+    try:
+        file.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
+    return False

@@ -1,8 +1,8 @@
-"""Stores as a whole: verified, repaired, merged, and their arrays written anew."""
+"""Upkeep of stores: verify them, repair them, and mark runs as not computed."""
 
 RUN, STUDY, COPY, REMOVE, FOREIGN, NOTHING = "run", "study", "copy", "remove", "foreign", "nothing"
-"""Remedies of a finding: compute the runs again; write it again from the study, or from the
-consolidated metadata; remove it; leave it, since it is none of the store's; none."""
+"""Remedies of a finding, in this order: compute the runs again; rewrite the file from the study;
+rewrite it from the root's copy of the metadata; remove it; leave it, since it is foreign; none."""
 
 GONE = "is gone; `sweep run` computes all its runs again"
-"""The text of what is found of an experiment without a directory."""
+"""What a finding says of an experiment whose directory is missing."""

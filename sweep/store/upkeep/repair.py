@@ -1,13 +1,14 @@
 """Repair what `sweep.store.upkeep.verify` found.
 
-Results are never guessed: what is damaged counts as never computed. Its runs are marked so, before
-what is left of it is removed, and `sweep run` computes just them again. Coordinates and initial
-states are written again from the study, by what writes them when a store grows.
+Results are never guessed: damaged ones count as never computed. Their runs are marked as not
+computed before the remains of damaged files are removed, and `sweep run` computes only these runs
+again. Coordinates and initial states are rewritten from the study, by the functions that write them
+when a store grows.
 """
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,42 +17,39 @@ from numpy.typing import NDArray
 
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
-from sweep.store import create, diff, storage
+from sweep.store import create, diff
+from sweep.store.arrays import StoredGroup, open_zarr_group
 from sweep.store.backends.places import Place, WriteCheck, path_below
 from sweep.store.commit import fold, ledger
 from sweep.store.commit.ledger import ledger_of_group, note_files
-from sweep.store.commit.records import Record, put_durably
+from sweep.store.commit.records import put_durably
 from sweep.store.commit.shards import Draft
-from sweep.store.files import (
-    ArrayFiles,
-    group_with_records_of,
-)
+from sweep.store.files import ArrayFiles, RowNumbers, group_with_records_of
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
 from sweep.store.upkeep import COPY, FOREIGN, GONE, NOTHING, REMOVE, RUN, STUDY
-from sweep.store.upkeep.mark import mark_runs_not_computed
-from sweep.store.upkeep.verify import NO_ROWS, Finding, experiment_of_group, find_defects
+from sweep.store.upkeep.mark_runs import mark_runs_not_computed
+from sweep.store.upkeep.verify import NO_ROWS, Finding, experiment_of_group, verify
 from sweep.study import variables
 from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.study import Study
 
-ROUNDS = 5  # what is mended may show what else is wrong
-LOST = "lost"  # an id that says that a row's own cannot be found again
+ROUNDS = 5  # a repair may reveal further damage
+LOST = "lost"  # prefix of ids that replace those that cannot be recovered
 
 
 @dataclass(frozen=True)
-class Mended:
-    """What was done to a store.
+class RepairResult:
+    """The result of a repair.
 
     Parameters
     ----------
     findings : tuple of Finding
-        All that was found on the way.
+        All defects that were found.
     marked : dict of str to int
-        Runs, by group, that were marked as not computed.
+        Number of runs that were marked as not computed, by group.
     left : tuple of Finding
-        What is still wrong.
+        Defects that remain.
     """
 
     findings: tuple[Finding, ...]
@@ -63,28 +61,28 @@ def repair(
     store: str | Place | Store,
     trust_plugins: bool = False,
     progress: Callable[[int, int], object] = lambda done, of: None,
-) -> Mended:
-    """Mend a store as far as that is possible; runs that must be computed again are marked.
+) -> RepairResult:
+    """Repair a store as far as possible, and mark the runs that must be computed again.
 
     Parameters
     ----------
     store : str, Path or Store
     trust_plugins : bool
-        Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
+        Whether to approve the plugins in the store, see `sweep.plugins.approvals`.
     progress : callable
-        Called with the number of files that were read, and their total.
+        Called with the number of files read so far, and their total number.
 
     Returns
     -------
-    Mended
+    RepairResult
 
     Raises
     ------
     InputError
-        If there is no store, it cannot be written, another process writes to it, or it brings a
-        plugin that this user has not approved.
+        If there is no store, it cannot be written, another process writes to it, or it has a plugin
+        that this user has not approved.
     Damaged
-        If its root is, of which there is no copy.
+        If the attributes of the root are damaged, of which there is no copy.
     """
     store = Store.at(store).anew()
     attributes = store.attributes
@@ -98,39 +96,40 @@ def repair(
             _ = store.consolidated
         except Damaged as damage:
             found = [Finding("", "", (), damage.text, COPY, NO_ROWS, 0, store.place)]
-            storage.consolidate_zarr_metadata(store, lease.check)
+            create.consolidate_zarr_metadata(store, lease.check)
         try:
             session = store.session_name
-        except Damaged:  # it is found
+        except Damaged:  # `verify` will report it
             session = ""
         if session:
-            fold.note_session(store, session, lease.check, lease.holder)
-        study = lambda: stored_study(store, trust_plugins=trust_plugins)  # noqa: E731
-        return _Repair(store.anew(), study, lease.check).mend(found, progress)
+            fold.note_session(store, session, lease)
+        return _Repair(store.anew(), trust_plugins, lease.check).mend(found, progress)
 
 
 class _Repair:
-    """Mends a store that is held, round by round.
+    """Repairs a store in rounds, while its lease is held.
 
     Parameters
     ----------
     store : Store
-    study : callable
-        Gives the study that the store keeps; asked only if something is to be written from it.
+    trust_plugins : bool
+        As in `repair`.
     check : callable
         Raises unless this process still holds the lease.
     """
 
-    def __init__(self, store: Store, study: Callable[[], Study], check: WriteCheck) -> None:
-        self._store, self._study, self._check = store, study, check
+    def __init__(self, store: Store, trust_plugins: bool, check: WriteCheck) -> None:
+        self._store, self._trust_plugins, self._check = store, trust_plugins, check
         self._marked: dict[str, set[int]] = {}
         self._lost: dict[tuple[object, ...], Finding] = {}
 
-    def mend(self, found: Sequence[Finding], progress: Callable[[int, int], object]) -> Mended:
-        """Mend the store until nothing new is found; `found` was mended before."""
+    def mend(
+        self, found: Sequence[Finding], progress: Callable[[int, int], object]
+    ) -> RepairResult:
+        """Repair the store until nothing new is found; `found` was repaired before."""
         every, in_part = {_defect(finding): finding for finding in found}, set[Place]()
         for _ in range(ROUNDS):
-            findings = find_defects(self._store, progress)
+            findings: Sequence[Finding] = verify(self._store, progress)
             in_part |= {finding.path for finding in findings if finding.is_in_part}
             findings = [f for f in findings if f.is_in_part or f.path not in in_part]
             new = [finding for finding in findings if _defect(finding) not in every]
@@ -139,9 +138,9 @@ class _Repair:
                 break
             self._mend(findings)
         if every:
-            storage.consolidate_zarr_metadata(self._store, self._check)
+            create.consolidate_zarr_metadata(self._store, self._check)
         counts = {group: len(rows) for group, rows in self._marked.items() if rows}
-        return Mended(tuple(every.values()), counts, (*findings, *self._lost.values()))
+        return RepairResult(tuple(every.values()), counts, (*findings, *self._lost.values()))
 
     def _mend(self, findings: Sequence[Finding]) -> None:
         store, check = self._store, self._check
@@ -149,26 +148,33 @@ class _Repair:
         for finding in findings:
             if finding.remedy == COPY:
                 name = f"{finding.place}/{finding.array}".strip("/")
-                # Without a copy of its own, which zarr would take for what is below it.
+                # Without consolidated metadata, which zarr would believe to be those of its nodes.
                 kept = store.consolidated[name].items()
                 own = {key: value for key, value in kept if key != "consolidated_metadata"}
                 put_durably(finding.path, json.dumps(own, indent=2).encode(), check)
         self._forget_experiments({f.place for f in findings if f.text == GONE})
         for finding in findings:
             if finding.remedy == STUDY and not finding.array:
-                ledger.note_coordinates(self._store, [finding.place], check, shards=True)
+                known = ledger.read_all_files(store, finding.place, shards=True)
+                note_files(store, finding.place, known, check)
         unfolded = fold.fold_all(self._store, self._store.session_name, check, lenient=True)
-        self._mark(findings, unfolded)
-        fold.discard(store, [r.place for records in unfolded.values() for r in records], check)
-        for finding in findings:
-            if finding.remedy == RUN and not finding.is_in_part:
+        damaged = [finding for finding in findings if finding.remedy == RUN]
+        for group in dict.fromkeys([*unfolded, *(finding.place for finding in damaged)]):
+            rows = [record.rows for record in unfolded.get(group, ())]
+            rows += [finding.rows for finding in damaged if finding.place == group]
+            self._mark(group, np.unique(np.concatenate(rows)))
+        fold.remove_from_store(
+            store, [r.place for records in unfolded.values() for r in records], check
+        )
+        for finding in damaged:
+            if not finding.is_in_part:
                 self._blank(finding)
         self._write_from_study([f for f in findings if f.remedy == STUDY and f.array])
-        storage.consolidate_zarr_metadata(self._store, check)
+        create.consolidate_zarr_metadata(self._store, check)
         self._store = self._store.anew()
 
     def _remove(self, findings: Sequence[Finding]) -> None:
-        """Remove what is to go, and what stands where files are to be written."""
+        """Remove bad files, and directories or links in the place of files to be written."""
         gone: set[Place] = set()
         for finding in findings:
             file = finding.path
@@ -180,31 +186,26 @@ class _Repair:
                 above = [place for place in file.parents if self._store.place in place.parents]
                 gone |= {place for place in above if place.is_symlink() and not place.is_dir()}
         if gone:
-            fold.discard(self._store, sorted(gone, key=str), self._check)
+            fold.remove_from_store(self._store, sorted(gone, key=str), self._check)
 
     def _forget_experiments(self, gone: Collection[str]) -> None:
-        """Take experiments without a directory out of the store."""
+        """Remove experiments whose directory is missing from the list of the store."""
         for name in gone:
             fold.forget_group(self._store, name, self._check)
         if gone:
             left = [name for name in self._store.attributes["experiments"] if name not in gone]
-            storage.consolidate_zarr_metadata(self._store, self._check)
-            storage.set_root_attributes(self._store, {"experiments": left}, self._check)
+            create.consolidate_zarr_metadata(self._store, self._check)
+            create.set_root_attributes(self._store, {"experiments": left}, self._check)
             self._store = self._store.anew()
 
-    def _mark(self, findings: Sequence[Finding], unfolded: Mapping[str, Sequence[Record]]) -> None:
-        """Mark the runs concerned, and those of records that cannot be folded."""
-        rows = {group: [record.rows for record in records] for group, records in unfolded.items()}
-        for finding in findings:
-            if finding.remedy == RUN:
-                rows.setdefault(finding.place, []).append(finding.rows)
-        for group, parts in rows.items():
-            if len(mine := np.unique(np.concatenate(parts))):
-                mark_runs_not_computed(self._store, group, mine, self._check)
-                self._marked.setdefault(group, set()).update(mine.tolist())
+    def _mark(self, group: str, rows: RowNumbers) -> None:
+        """Mark runs as not computed."""
+        if len(rows):
+            mark_runs_not_computed(self._store, group, rows, self._check)
+            self._marked.setdefault(group, set()).update(rows.tolist())
 
     def _blank(self, finding: Finding) -> None:
-        """Let what is damaged of a shard read as blank; rows that were marked are in it."""
+        """Blank the damaged chunks of a shard, or remove the shard; its runs are marked already."""
         array = ArrayFiles.read(self._store.place / finding.place / finding.array)
         group = group_with_records_of(finding.place)
         path = path_below(finding.path, self._store.place)
@@ -217,75 +218,68 @@ class _Repair:
             note_files(self._store, group, new, self._check, () if new else [path])
         else:
             note_files(self._store, group, {}, self._check, [path])
-            fold.discard(self._store, [finding.path], self._check)
+            fold.remove_from_store(self._store, [finding.path], self._check)
 
     # --- from the study ----------------------------------------------------------------------
 
     def _write_from_study(self, findings: Sequence[Finding]) -> None:
-        """Write coordinates and initial states again."""
-        if not findings:
-            return
-        experiments = {experiment.name: experiment for experiment in self._study().experiments}
-        damaged: dict[str, dict[str, list[Finding]]] = {}
-        for finding in findings:
-            damaged.setdefault(finding.place, {}).setdefault(finding.array, []).append(finding)
-        for group, arrays in damaged.items():
+        """Rewrite coordinates and initial states."""
+        study = stored_study(self._store, trust_plugins=self._trust_plugins) if findings else None
+        experiments = {own.name: own for own in study.experiments} if study else {}
+        for group in dict.fromkeys(finding.place for finding in findings):
             experiment = experiments.get(experiment_of_group(group))
-            if experiment is None:  # it left the study: nothing knows it
+            if experiment is None:  # no longer in the study, so that its coordinates are unknown
                 continue
-            table = expand_experiment(experiment)
-            files = [finding.path for own in arrays.values() for finding in own]
-            fold.discard(self._store, files, self._check)
+            table, mine = expand_experiment(experiment), [f for f in findings if f.place == group]
+            fold.remove_from_store(self._store, [finding.path for finding in mine], self._check)
+            root = self._store.root("r+", self._check)
             if group == experiment.name:
-                self._write_coordinates(table, arrays)
+                self._write_coordinates(open_zarr_group(root, group), table, mine)
             else:
-                if "run_id" in arrays:  # without it, one is computed again when it is needed
+                if any(finding.array == "run_id" for finding in mine):
+                    # References without ids are computed again when they are needed.
                     fold.forget_group(self._store, group, self._check)
-                root = self._store.root("r+", self._check)
                 create.create_or_grow_reference_arrays(root, table, states_anew=True)
-            ledger.note_coordinates(self._store, [group], self._check)
+            ledger.note_coordinates(self._store, [group], self._check, root.store.written)
 
-    def _write_coordinates(self, table: RunTable, arrays: Mapping[str, Sequence[Finding]]) -> None:
-        name = table.experiment.name
-        group = storage.open_zarr_group(self._store.root("r+", self._check), name)
-        if "run_id" in arrays:
+    def _write_coordinates(
+        self, group: StoredGroup, table: RunTable, findings: Sequence[Finding]
+    ) -> None:
+        if any(finding.array == "run_id" for finding in findings):
             self._write_run_ids(group, table)
         rows, known = diff.rows_in_store(group, table)
         mine = np.flatnonzero(rows < known)
-        entry = diff.Entry(
+        entry = diff.ExperimentDiff(
             table.take(mine), rows[mine], np.zeros(len(mine), dtype=bool),
             np.zeros(len(mine), dtype=int), known, known - len(mine),
         )  # fmt: skip
         create.write_axis_coordinates(group, entry, table.systems[0])
         create.write_run_coordinates(group, entry)
         create.write_initial_states(group[variables.INITIAL_STATE.name], entry, since=0)
-        own = {"run", "in_study", "run_id", "time", "row", "component"}
-        for array, findings in arrays.items():
-            for finding in findings if array not in own else ():
-                gone = np.setdiff1d(finding.rows, entry.rows)
-                if len(gone):
-                    text = f"{len(gone):,} runs that left the study have none any more"
-                    lost = dataclasses.replace(
-                        finding, text=text, remedy=NOTHING, rows=gone, runs=len(gone)
-                    )
-                    self._lost[_defect(lost)] = lost
+        of_all_rows = {"run", "in_study", "run_id"}
+        for finding in findings:
+            gone = np.setdiff1d(finding.rows, entry.rows)
+            if len(gone) and finding.array not in of_all_rows:
+                text = f"is lost for {len(gone):,} runs that left the study"
+                lost = dataclasses.replace(
+                    finding, text=text, remedy=NOTHING, rows=gone, runs=len(gone)
+                )
+                self._lost[_defect(lost)] = lost
 
-    def _write_run_ids(self, group: storage.StoredGroup, table: RunTable) -> None:
-        """Write the ids of rows that are those of the table, in its order.
+    def _write_run_ids(self, group: StoredGroup, table: RunTable) -> None:
+        """Rewrite the ids, if the rows are exactly those of the table, in the same order.
 
-        Others cannot be found again: such a row is one that no study asks for.
+        Otherwise a missing id cannot be recovered, and its row no longer belongs to any study.
         """
         array = group["run_id"]
         if group.attrs.get(diff.ROWS_OF) == diff.hash_of_run_table(table.experiment):
             array[:] = table.run_id.astype(object)
             return
         ids: NDArray[np.object_] = array[:].astype(object)
-        if len(lost := np.flatnonzero(ids == "")):
-            name = table.experiment.name
-            mark_runs_not_computed(self._store, name, lost, self._check)
-            self._marked.setdefault(name, set()).update(lost.tolist())
-            ids[lost] = [f"{LOST} {row}" for row in lost.tolist()]
-            array[:] = ids
+        lost = np.flatnonzero(ids == "")
+        self._mark(table.experiment.name, lost)
+        ids[lost] = [f"{LOST} {row}" for row in lost.tolist()]
+        array[:] = ids
 
 
 def _defect(finding: Finding) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from study_text import one_experiment, problems, study_of
 
 import sweep
 from sweep.analysis import order_table
-from sweep.store.failures import ReferenceEnd
+from sweep.store.reference_ends import ReferenceEnd
 
 SIZE = r"(\d[\d.e+-]*)"
 IMPOSSIBLE = {  # step sizes that are all large; its starts are of random directions

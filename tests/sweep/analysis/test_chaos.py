@@ -90,7 +90,7 @@ def test_a_longer_run_tells():
     (row,) = sweep.chaos_table(dataset([BETWEEN]))
     exponent = 2.0 * BETWEEN[-1] / 100.0
     assert row.longer == pytest.approx(20.0 / exponent)
-    assert row.in_words == "a run of 300 s would tell, if the exponents last"  # whole multiples
+    assert row.in_words == "a run of 300 s would decide, if the exponents last"  # whole multiples
 
 
 def test_runs_that_failed_or_have_no_derivative_do_not_count():
@@ -141,5 +141,5 @@ def test_the_sentence_above_counts_runs():
     lost["sample_count"] = "run", [31]
     assert summary(lost) == ["The only run is undecided."]
     bare = dataset([REGULAR], [1.0 / LATE]).drop_vars("megno")
-    assert summary(bare) == ["Nothing is told of order and chaos: MEGNO is not recorded."]
+    assert summary(bare) == ["Order and chaos cannot be judged: MEGNO is not recorded."]
     assert summary(dataset([CHAOTIC], status=[3]))[0].endswith(": no run is complete.")

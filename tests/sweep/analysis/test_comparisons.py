@@ -41,8 +41,8 @@ def test_no_drift_is_compared_with_a_drift():
     assert answer.endswith(f"; good drifts {closest} at equal step size (95 %).")
     said = table_rows_for_json([rows["good"]])[0]["compared"][0]
     assert said["than"] == "bad" and said["times"] == closest.times
-    drawn = [ax.get_title(loc="right") for ax in plots.drift_over_time(table).axes]
-    assert any(title.endswith(f"\n{closest} (95 %)") for title in drawn)
+    drawn = [text.get_text() for ax in plots.drift_over_time(table).axes for text in ax.texts]
+    assert any(text.endswith(f"; {closest} (95 %)") for text in drawn)
 
 
 @pytest.mark.parametrize(

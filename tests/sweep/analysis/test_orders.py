@@ -290,7 +290,7 @@ def test_an_exact_integrator_is_confirmed_beside_others_that_are_not():
     own = falling.integrator.values == "exact"
     falling["global_error"][own] = 1e-12 * falling["global_error"][~own].values
     hidden, _ = order_table(falling)
-    assert hidden.verdict == "undecided" and "3 within 100 times what" in hidden.reason
+    assert hidden.verdict == "undecided" and "3 within 100 times the uncertainty" in hidden.reason
     table.attrs["integrators"] = json.dumps({"exact": {"order": 12}, "a": {"order": 2}})
     assert order_table(table)[0].verdict == "undecided"  # in ten steps an order of 12 is lost
     table.attrs["integrators"] = json.dumps({"exact": {"order": "exact"}, "a": {"order": "exact"}})
@@ -601,7 +601,7 @@ def test_every_clause_of_an_order_holds_of_the_errors(table):
         assert np.isnan(table["reference_error"].values).all()
         return
     assert not np.isnan(own)
-    if found := re.search(r"(\d+) within 100 times what", text):
+    if found := re.search(r"(\d+) within 100 times the uncertainty", text):
         assert int(found[1]) == np.sum(share < 100)
     if found := re.search(r"(\d+) within 100 times where", text):
         assert int(found[1]) <= row.floor_count

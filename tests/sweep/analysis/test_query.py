@@ -51,11 +51,11 @@ def test_runs_are_chosen_by_what_they_have(table, expression, runs):
         "integrator == rk4": "write it in quotes, 'rk4'",
         "integrator = 'rk4'": "equality is written ==",
         "step_size <": "cannot be evaluated: invalid syntax",
-        "step_size + 1": "no condition that holds or not for each run",
+        "step_size + 1": "not a condition, true or false for each run",
         "step_size > 'a'": "cannot be evaluated",
         "energy_error > 1": "energy_error@max",
         "energy_eror@max > 1": "Did you mean 'energy_error'",
-        "energy_error@most > 1": "behind the @",
+        "energy_error@most > 1": "after the @",
         "energy_error@0.7 > 1": "the nearest is at 0.5",
         "status == 'faild'": "unknown status 'faild'",
         "integrator == 'rk5'": "There is integrator: 'variational', 'rk4'",
@@ -144,7 +144,7 @@ def test_results_are_a_table_with_units(table):
     assert set(results(steps, ["energy_error@max"])["energy_error@max"].values) == {3.0}
     with pytest.raises(InputError, match="Did you mean 'energy_error'"):
         results(table, ["enrgy_error@max"])
-    with pytest.raises(InputError, match="say what of it"):
+    with pytest.raises(InputError, match="choose a value"):
         results(table, ["energy_error"])
     with pytest.raises(InputError, match="leave @end out"):
         results(table, ["steps@end"])

@@ -254,8 +254,8 @@ def test_several_scanned_values_are_counted():
     scan = {"gravity": (1.0, 9.81)}
     table = worked({"variational": 2, "rk4": 4}, {"variational": 1, "rk4": 4}, scan=scan)
     assert summarize_work(work_table(table)) == [
-        "Who needs the fewest evaluations for small errors, of 2 combinations of scanned values: "
-        "rk4 at 2."
+        "Which integrator needs the fewest evaluations for small errors, in 2 combinations of "
+        "scanned values: rk4 in 2."
     ]
 
 
@@ -297,8 +297,8 @@ def test_of_one_family_what_overlaps_is_best_together():
 
 def test_where_nothing_can_be_compared_the_sentence_says_so():
     table = worked({"rk4": 4}, {"rk4": 4})
-    none = "It is not told which integrator needs the fewest evaluations: no error is reached by "
-    none += "several that were measured above and below it."
+    none = "It is not known which integrator needs the fewest evaluations: no error lies "
+    none += "between measured errors of several integrators."
     assert summarize_work(work_table(table)) == [none]
     table = worked({"rk4": 4, "cf4": 4, "rk2_heun": 2}, {"rk4": 4, "cf4": 5, "rk2_heun": 2})
     sizes = {"rk4": 0.1, "cf4": 0.1, "rk2_heun": 0.05}
@@ -306,4 +306,4 @@ def test_where_nothing_can_be_compared_the_sentence_says_so():
     table = table.isel(run=np.flatnonzero(table["step_size"].values == wanted))
     assert summarize_work(work_table(table)) == [none]
     (text,) = summarize_work(work_table(table), "cpu_time")
-    assert text.startswith("It is not told which integrator takes the least CPU time: ")
+    assert text.startswith("It is not known which integrator takes the least CPU time: ")

@@ -264,7 +264,7 @@ def test_commands_read_the_store(mixed, command):
         "order": ("order", "mixed.zarr"),
         "json": ("order", "mixed.zarr", "--json"),
         "drift": ("drift", "mixed.zarr"),
-        "status": ("status", "mixed.zarr", "--failed"),
+        "status": ("status", "mixed.zarr", "--failures"),
         "check": ("check", "mixed.toml"),
         "plan": ("plan", "mixed.toml", "mixed.zarr"),
     }

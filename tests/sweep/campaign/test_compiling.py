@@ -14,7 +14,7 @@ from integrators.compiler.vectors import dot
 from sweep.errors import Interrupted
 
 STOPPED = "Stopped (SIGTERM) with 0 of 4 runs committed. To go on: sweep run small.toml"
-INTERRUPTED = "Interrupted; the same command goes on from what is recorded."
+INTERRUPTED = "Interrupted; the same command resumes from what is recorded."
 
 
 @pytest.fixture

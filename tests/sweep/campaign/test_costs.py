@@ -163,9 +163,9 @@ def test_the_last_plan_is_of_what_was_added(copy, status, cluster):
 
 def test_a_plan_of_some_of_the_runs_says_of_which(copy, command):
     """Of those that an earlier run had left; of others before the plan goes on to them."""
-    file = copy / "_geosweep" / "prediction.json"
+    file = copy / "_geosweep" / "progress.json"
     plan = json.loads(file.read_text())
-    plan["total"]["runs"] = plan["experiments"]["only"]["runs"] = 40
+    plan["plans"]["only"]["runs"] = 40
     file.write_text(json.dumps(plan))
     assert "for the 40 of 72 runs that were left then and" in status_text(copy, command)
 

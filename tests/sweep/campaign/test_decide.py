@@ -9,6 +9,7 @@ import zarr
 from study_runs import write
 
 import sweep
+import systems
 from integrators.errors import InputError
 from sweep.campaign.decide import CHAOS, Question
 
@@ -354,6 +355,31 @@ def logarithmic(tmp_path, cluster):
     path = tmp_path / "logs.zarr"
     assert sweep.run(write(LOGARITHMIC, tmp_path), path, cluster).complete
     return path
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from systems.plugin import NBodySphere
+
+@dataclass(frozen=True)
+class Own(NBodySphere):
+    name = "own"
+
+SYSTEMS = (Own,)
+"""
+
+
+@pytest.mark.slow
+def test_how_long_runs_may_become_where_a_system_of_a_plugin_declares_it(tmp_path, cluster):
+    (tmp_path / "own.py").write_text(PLUGIN)
+    few = STUDY.rpartition("[[experiment]]")[2].replace("free_rigid_body", "own")
+    few = few.replace("4.0", '"declared"').replace('"figure3"', "{ random = 1, seed = 1 }")
+    few = few.replace("step_size = 0.1", 'step_size = "declared"')
+    text = f'format = 1\nname = "open"\nplugins = ["own.py"]\n[[experiment]]{few}'
+    assert sweep.run(write(text, tmp_path), tmp_path / "open.zarr", cluster).complete
+    found = sweep.decide(tmp_path / "open.zarr", only="drift", dry_run=True)
+    duration = systems.get("nbody_sphere").convergence.duration
+    assert {row.added for row in found.rows} == {(f"all runs until t = {2 * duration:g}",)}
 
 
 @pytest.mark.slow

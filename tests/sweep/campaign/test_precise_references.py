@@ -85,7 +85,7 @@ def test_orders_are_measured_far_below_round_off_of_doubles(store):
     double = rows[EIGHTH]
     assert used(double) < 4
     (fine,) = order_table(data.query(run=f"integrator == '{EIGHTH}' and step_size < 0.03"))
-    assert "within 100 times what round-off can be wrong by" in fine.reason
+    assert "within 100 times the uncertainty from round-off" in fine.reason
 
 
 @slow
@@ -98,7 +98,7 @@ def test_a_reference_limits_what_orders_rest_on(store, made):
     )
     for name in (f"{TENTH} (double-double)", f"{EIGHTH} (double-double)"):
         assert used(loose[name]) < used(tight[name])
-    assert "what the reference can be wrong by" in loose[f"{TENTH} (double-double)"].reason
+    assert "the uncertainty from the reference" in loose[f"{TENTH} (double-double)"].reason
 
 
 @slow
@@ -217,9 +217,9 @@ def test_a_reference_that_ends_spoils_no_other(ending):
 @slow
 def test_failures_tell_where_references_end(ending, command):
     assert sweep.verify(ending) == []
-    said = command(ending.parent, "failures", ending.name).stdout
-    assert said.startswith("No run failed.") and said.count("of upright holds") == 2
-    found = json.loads(command(ending.parent, "failures", ending.name, "--json").stdout)
+    said = command(ending.parent, "status", ending.name, "--failures").stdout
+    assert "\n\nNo run failed." in said and said.count("of upright holds") == 2
+    found = json.loads(command(ending.parent, "status", ending.name, "--failures", "--json").stdout)
     (one, _) = found["references"]
     assert one["end"]["reason"] == "rounding" and one["end"]["held"] < one["end"]["lost"] <= 8
 

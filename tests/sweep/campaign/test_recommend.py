@@ -212,13 +212,13 @@ def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_p
     asked = ["recommend", "top.toml", "--energy-error", "1e-4", "--until", "2"]
     done = command(tmp_path, *asked, "--plot", "a.svg", "--study", "a.toml", "--keep", "s.zarr")
     assert "keeps the energy error below 0.0001 until t = 2" in done.stdout.splitlines()[0]
-    (advised,) = re.findall(r"of others nothing is known: .*?(\{.*?\}), of which 80", done.stdout)
+    (advised,) = re.findall(r"known about others: .*?(\{.*?\}), of which 80", done.stdout)
     some = STUDY.format(start=advised.replace("…", '"figure3"', 1).replace("…", "0.1"), duration=4)
     (tmp_path / "some.toml").write_text(some)
     assert "top: valid" in command(tmp_path, "check", "some.toml").stdout
     assert "integrators until t = 2" in done.stderr
     assert "recommended" in (tmp_path / "a.svg").read_text()
-    assert "Wrote a.toml" in done.stdout and "bounds are kept, and no drift" in done.stdout
+    assert "Wrote a.toml" in done.stdout and "bounds are kept, but no drift" in done.stdout
     assert "top-recommended: valid" in command(tmp_path, "check", "a.toml").stdout
     found = json.loads(command(tmp_path, *asked, "--json", "--keep", "s.zarr").stdout)
     assert found["best"]["integrator"] in ("rk4", "rk2_heun") and found["until"] == 2.0

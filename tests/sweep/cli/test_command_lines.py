@@ -24,12 +24,14 @@ from integrators.errors import InputError
 PROGRAM = Path(sys.executable).with_name("sweep")
 STUDIES = Path(sweep.__file__).parent / "studies"
 SHOWN = ("variational+suzuki4", "rk4+projected", "dop853")
-COMMANDS = (
-    "init", "new", "check", "plan", "recommend", "run", "extend", "decide", "merge", "submit",
-    "cancel", "status", "failures", "retry", "verify", "ls", "show", "query", "order", "drift",
-    "chaos", "work", "plot", "report", "serve", "export", "reproduce", "schema",
-    "guide",
-)  # fmt: skip
+SECTIONS = {
+    "Begin": ["init", "new", "guide"],
+    "Run": ["check", "plan", "run", "submit", "status", "cancel"],
+    "Ask": ["order", "drift", "work", "chaos", "query", "summary", "recommend", "decide"],
+    "Show": ["plot", "report", "serve", "export", "reproduce"],
+    "Keep": ["extend", "merge", "retry", "verify", "ls", "show", "schema"],
+}
+COMMANDS = [name for names in SECTIONS.values() for name in names]
 
 # The kin of `quickstart`: both systems, a reference, an ensemble in lanes.
 STUDY = """\
@@ -87,8 +89,8 @@ QUESTIONS = {
     "plan": ("plan", "small.toml", "new.zarr"),
     "plan in json": ("plan", "small.toml", "new.zarr", "--json"),
     "plan of what is done": ("plan", "small.toml"),
-    "status": ("status", "small.zarr", "--failed"),
-    "status in json": ("status", "small.zarr", "--failed", "--json"),
+    "status": ("status", "small.zarr", "--failures"),
+    "status in json": ("status", "small.zarr", "--failures", "--json"),
     "order": ("order", "small.zarr", "-e", "pendulum"),
     "order in json": ("order", "small.zarr", "--json"),
     "order in the sup norm": (
@@ -102,6 +104,7 @@ QUESTIONS = {
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
     "work": ("work", "small.zarr", "-e", "pendulum"),
     "work in json": ("work", "small.zarr", "--error", "energy_error", "--json"),
+    "summary": ("summary", "small.zarr"),
     "query": (
         "query", "small.zarr", WHERE, "-e", "pendulum",
     ),
@@ -139,8 +142,10 @@ def answers(place, store, called):
 
 def test_help_names_every_command(command, tmp_path):
     text = command(tmp_path, "--help").stdout
-    listed = re.findall(r"^  (\w+)  +[A-Z]", text.partition("\nCommands:\n")[2], re.M)
-    assert sorted(listed) == sorted(COMMANDS)
+    for section, names in SECTIONS.items():
+        (lines,) = re.findall(rf"^{section}:\n((?:  .*\n)+)", text, re.M)
+        assert re.findall(r"^  (\w+)  +[A-Z]", lines, re.M) == names
+    assert max(map(len, text.splitlines())) <= 80 + 7 and "…" not in text
     assert "sweep run quickstart" in text
     assert command(tmp_path, "-h").stdout == text
     assert re.fullmatch(r"sweep, version \d+\.\d+\.\d+\n", command(tmp_path, "--version").stdout)
@@ -173,6 +178,12 @@ def helps(tmp_path_factory):
 def test_help_comes_at_once(helps):
     _, loaded = helps
     assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}
+
+
+def test_help_of_all_imports_no_command():
+    arguments = [sys.executable, "-X", "importtime", PROGRAM, "--help"]
+    imported = subprocess.run(arguments, capture_output=True, text=True).stderr
+    assert "sweep.cli.main" in imported and not re.search(r"sweep\.cli\.\w+\.|xarray", imported)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -379,6 +390,27 @@ def test_a_run_of_what_is_done_computes_nothing(command, place, store):
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        ("ls studies", {"numba", "xarray", "matplotlib"}),
+        ("ls systems", {"numba", "xarray", "matplotlib"}),
+        ("query small.zarr", {"numba", "distributed", "matplotlib", "scipy"}),
+        ("order small.zarr", {"numba", "distributed", "matplotlib"}),
+    ],
+)
+def test_a_command_imports_what_it_uses(command, place, store, arguments, unused):
+    command(place, *arguments.split())  # which keeps what takes long to list
+    again = [sys.executable, "-X", "importtime", PROGRAM, *arguments.split()]
+    done = subprocess.run(again, cwd=place, capture_output=True, text=True, check=True)
+    assert not unused & {*re.findall(r"\| +(\w+)$", done.stderr, re.M)}
+
+
+def test_a_run_of_what_is_done_says_the_same_again(command, place, store):
+    first, again = (command(place, "run", "small.toml").stdout for _ in range(2))
+    assert again == first and again.count("\nintegrator ") == 2
+
+
 @pytest.mark.slow
 def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
     only, more, _ = STUDY.partition('\n[[experiment]]\nname = "three-bodies"')
@@ -412,6 +444,10 @@ def test_status(answers):
         assert (row["runs"], row["done"], row["pending"], row["failed"]) == (32, 32, 0, 0)
         assert row["cpu_seconds"] > 0
     assert [row["experiment"] for row in status["experiments"]] == ["pendulum", "three-bodies"]
+
+
+def test_the_summary_is_what_ends_a_run(answers, ran):
+    assert "\npendulum: " in answers["summary"] and answers["summary"] in ran.stdout
 
 
 def test_order(answers, store):
@@ -462,7 +498,7 @@ def test_answers_about_the_runs_for_which_an_expression_holds(answers, store, qu
 
 
 def test_work(answers, store):
-    assert answers["work"].startswith("pendulum\nIt is not told which integrator needs")
+    assert answers["work"].startswith("pendulum\nIt is not known which integrator needs")
     assert "\nWork of a whole run, and size of the error, medians" in answers["work"]
     assert "Least evaluations by size of the global error and family" in answers["work"]
     tables = parsed(answers["work in json"])
@@ -524,9 +560,7 @@ def test_ls(answers):
     assert len(answers["ls"].splitlines()) == len(methods) + 2
 
 
-@pytest.mark.slow
 def test_ls_studies(command, tmp_path):
-    """All of them are expanded, which takes seconds."""
     found = parsed(command(tmp_path, "ls", "studies", "--json").stdout)
     assert sorted(row["name"] for row in found) == sorted(f.stem for f in STUDIES.glob("*.toml"))
     assert all(row["description"] for row in found)
@@ -565,9 +599,9 @@ def test_show_study(answers):
 
 
 def test_output_into_a_pipe_that_closes():
-    """As in ``sweep guide study | head -1``."""
+    """As in ``sweep guide keys | head -1``."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([PROGRAM, "guide", "study"], stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen([PROGRAM, "guide", "keys"], stdout=pipe, stderr=pipe) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode in (0, 1)

@@ -80,5 +80,5 @@ def test_checks_of_several_studies(said):
 
 
 def test_topics_of_the_guide(said):
-    assert "study" in said("guide")
-    assert said("guide", "orders")["text"].startswith("# ")
+    assert "tutorial" in said("guide")
+    assert said("guide", "order")["text"].startswith("# ")

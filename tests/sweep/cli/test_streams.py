@@ -35,15 +35,16 @@ slow = pytest.mark.slow
 QUESTIONS = [
     ("--help",), ("run", "--help"), ("init", "mine.toml"), ("new", "system", "mine"),
     ("check", "small.toml"), ("plan", "small.toml"), ("plan", "small.toml", "--json"),
-    ("run", "small.toml", "--no-summary"), ("status", "small.zarr"), ("failures", "small.zarr"),
+    ("run", "small.toml", "--no-summary"), ("status", "small.zarr", "--failures"),
     ("status", "small.zarr", "--json"), ("decide", "small.zarr", "--dry-run"),
+    ("summary", "small.zarr"),
     ("verify", "small.zarr"), ("ls", "systems"), ("ls", "integrators"), ("guide",),
     ("show", "system", "heavy_top"), ("show", "integrator", "variational"),
     ("show", "study", "small.toml"), ("query", "small.zarr"), ("query", "small.zarr", "--json"),
     ("order", "small.zarr"), ("order", "small.zarr", "--json"), ("drift", "small.zarr"),
     ("order", "small.zarr", "--format", "csv"), ("chaos", "small.zarr"), ("work", "small.zarr"),
     ("export", "small.zarr", "mine.csv"), ("retry", "small.zarr"), ("schema",),
-    ("guide", "drifts"),
+    ("guide", "drift"),
 ]  # fmt: skip
 
 
@@ -122,12 +123,12 @@ def test_a_full_standard_output_is_named(place, called, questions):
 
 
 def test_a_closed_pipe_is_silent(place, called):
-    done = called(place, "guide", "drifts", out=Unwritable(errno.EPIPE))
+    done = called(place, "guide", "drift", out=Unwritable(errno.EPIPE))
     assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_process_whose_streams_are_full_ends_with_its_code():
     """Also where Python tries once more to write what is left."""
     with open("/dev/full", "w") as full:
-        done = subprocess.run([PROGRAM, "guide", "drifts"], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run([PROGRAM, "guide", "drift"], stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == 4 and done.stderr.count(b"\n") == 1

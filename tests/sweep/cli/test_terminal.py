@@ -93,9 +93,9 @@ def slow(*arguments):
     [
         ("check", f"{NASTY}.toml"),
         ("plan", f"{NASTY}.toml", "new.zarr"),
-        ("status", "nasty.zarr", "--failed"),
-        ("failures", "nasty.zarr"),
-        ("failures", "nasty.zarr", "--all"),
+        ("status", "nasty.zarr", "--failures"),
+        ("status", "nasty.zarr", "--failures", "--all"),
+        ("summary", "nasty.zarr"),
         ("order", "nasty.zarr"),
         ("order", "nasty.zarr", "--error", "self"),
         ("drift", "nasty.zarr", "-q", "energy"),
@@ -142,7 +142,7 @@ def test_json_is_clean_and_says_all(ran, place, called):
     is_clean(done)
     rows = json.loads(done.stdout)["pendulum"]
     assert {row["integrator"] for row in rows} == {"rk4", f"own {NASTY}{LINES}"}
-    is_clean(done := called(place, "failures", "nasty.zarr", "--json"))
+    is_clean(done := called(place, "status", "nasty.zarr", "--failures", "--json"))
     assert f"own {NASTY}{LINES}" in {
         row["integrator"] for row in json.loads(done.stdout)["failures"]
     }
@@ -293,13 +293,13 @@ def test_a_lock_asks_for_no_more_patience_than_ours(seconds, believed):
     """Of which a user would see nothing but that a run waits for hours."""
     ours = holder.BEAT_SECONDS if believed == 1.0 else 1.0
     found = holder.parse_lease_holder(lease_text(beat_seconds=seconds).encode())
-    assert found.patience == holder.BEATS * believed * ours and found.host == "node7"
+    assert found.seconds_until_dead == holder.BEATS * believed * ours and found.host == "node7"
 
 
 @pytest.mark.parametrize("content", [b"[" * 9000, b"[]", b'{"a": 1}', b'"x"', b"\xff", b"7"])
 def test_what_stands_beside_a_store_may_be_garbage(lock, place, called, content):
     files = [place / "nasty.zarr.submitted", place / "nasty.zarr.cancel",
-             place / "nasty.zarr/_geosweep/in-flight.json"]  # fmt: skip
+             place / "nasty.zarr/_geosweep/progress.json"]  # fmt: skip
     lock.write_text(lease_text())
     for file in files:
         file.write_bytes(content)

@@ -193,16 +193,18 @@ def test_an_optional_package_that_is_missing(kind, module, extra, monkeypatch, r
 
 def test_options_that_exclude_one_another(called, small):
     for options, expected in (
-        (("--scheduler", "h:1", "--scheduler-file", "f"), "both name a running scheduler"),
         (("--cluster", "local", "--scheduler", "h:1"), "--cluster 'local' starts a cluster"),
-        (("--workers", 2, "--scheduler-file", "f"), "give it without --scheduler-file"),
+        (("--workers", 2, "--scheduler", "h:1"), "give it without --scheduler"),
         (("--cluster", ""), "--cluster is empty; expected the name of a profile"),
-        (("--tls-key", "k"), "--tls-key without --tls-ca-file"),
     ):
         done = called(small.parent, "run", "small.toml", *options)
         assert done.returncode == 2 and expected in done.stderr
     with pytest.raises(InputError, match="`workers` is for .* without `scheduler`"):
         sweep.ClusterSpec(workers=2, scheduler="h:1")
+    with pytest.raises(InputError, match="both name a running scheduler"):
+        sweep.ClusterSpec(scheduler="h:1", scheduler_file="f")
+    with pytest.raises(InputError, match="`tls_key` without `tls_ca_file`"):
+        sweep.ClusterSpec(tls_key="k")
     with pytest.raises(InputError, match="workers = 0"):
         sweep.run(small, workers=0)
     with pytest.raises(InputError, match="parts of a ClusterSpec"):
@@ -217,22 +219,26 @@ def test_a_profile_of_a_running_scheduler_starts_no_workers(refusal):
 
 def test_a_scheduler_file_without_an_address(command, tmp_path):
     (tmp_path / "scheduler.json").write_text("{}")
-    assert "has no address" in refused(command, tmp_path, "--scheduler-file", "scheduler.json")
+    profile = {"kind": "scheduler", "scheduler-file": "scheduler.json"}
+    with dask.config.set({"geosweep.clusters": {"night": profile}}):
+        assert "has no address" in refused(command, tmp_path, "--cluster", "night")
 
 
 @pytest.mark.slow
-def test_scheduler_files_that_are_waited_for(start, small):
+def test_scheduler_files_that_are_waited_for(start, small, monkeypatch):
     """All at once, since each takes its seconds."""
     files = {
         "missing": (None, "is not there, and was not written within"),
         "half": ('{"address": "tcp', "is not JSON"),
         "silent": ('{"address": "tcp://127.0.0.1:1"}', "'tcp://127.0.0.1:1' does not answer with"),
     }
+    profiles = {name: {"kind": "scheduler", "scheduler-file": name} for name in files}
+    monkeypatch.setenv("DASK_GEOSWEEP__CLUSTERS", str(profiles))
     runs = {}
     for name, (text, _) in files.items():
         if text is not None:
             (small.parent / name).write_text(text)
-        arguments = ("small.toml", f"{name}.zarr", "--scheduler-file", name)
+        arguments = ("small.toml", f"{name}.zarr", "--cluster", name)
         runs[name] = start("sweep", "run", *arguments, cwd=small.parent)
     for name, run in runs.items():
         _, errors = run.finish()

@@ -35,21 +35,13 @@ def scheduler(start_once, until, made, tmp_path_factory):
 
 
 def test_a_run_over_tls(made, scheduler, command, tmp_path):
-    """Files are options, a profile's, or what Dask's configuration says."""
+    """Files are a profile's, or what Dask's configuration says."""
     (tmp_path / "small.toml").write_text(SMALL)
     own = files(made / "own", "client")
-    run = ("run", "small.toml", "--no-summary", "--scheduler-file", scheduler, *own)
-    assert "Complete: 4 runs" in command(tmp_path, *run).stdout
     address = address_in(scheduler)
-    assert address.startswith("tls://")
-    names = ("ca-file", "client.cert", "client.key")
-    settings = {
-        f"distributed.comm.tls.{name}": str(file)
-        for name, file in zip(names, own[1::2], strict=True)
-    }
-    with dask.config.set(settings):
-        extend = ("extend", "small.zarr", "--no-summary", "--duration", 2, "--scheduler", address)
-        assert "Complete: 4 runs" in command(tmp_path, *extend).stdout
+    with having(*own[1::2]):
+        run = ("run", "small.toml", "--no-summary", "--scheduler", address)
+        assert "Complete: 4 runs" in command(tmp_path, *run).stdout
     night = {"kind": "scheduler", "address": address, "tls-ca-file": str(own[1])}
     between = {"tls-cert": str(made / "own" / "between.pem")}  # leads to the authority, with key
     with dask.config.set({"geosweep.clusters": {"night": night | between}}):
@@ -60,7 +52,7 @@ def test_a_run_over_tls(made, scheduler, command, tmp_path):
 HANGS_UP = "hangs up: … if and only if it has certificates … signed by an authority"
 CLIENTS = {
     "plain": ("tcp", None, f"{HANGS_UP}…came without any"),
-    "without certificates": ("tls", None, "TLS expects… or tls://host:8786, with --tls-ca-file"),
+    "without certificates": ("tls", None, "TLS expects… or tls://host:8786, with certificates"),
     "certificates without TLS": ("tcp", "own", "encryption required…or tls://host:8786, with"),
     "foreign authority": ("tls", "foreign", "self-signed certificate in…came with FOLDER/client"),
     "expired": ("tls", "expired", f"{HANGS_UP}…FOLDER/client.pem, and trusts BOTH"),
@@ -77,7 +69,8 @@ def test_other_clients_are_refused(kind, made, scheduler, command, tmp_path):
     if "BOTH" in expected:
         own[1] = both(made, folder, "own", tmp_path)
         expected = expected.replace("BOTH", str(own[1]))
-    message = refused(command, tmp_path, "--scheduler", address, *own)
+    with having(*own[1::2]):
+        message = refused(command, tmp_path, "--scheduler", address)
     for words in expected.replace("FOLDER", str(made / str(folder))).split("…"):
         assert words.strip() in message
 
@@ -95,8 +88,8 @@ def test_a_scheduler_whose_certificate_has_expired(made, start, until, command, 
     start_scheduler(start, tmp_path / "expired", *old)
     address = until(lambda: address_in(tmp_path / "expired" / "scheduler.json"))
     authorities = both(made, "own", "expired", tmp_path)
-    own = ["--tls-ca-file", authorities, *files(made / "own", "client")[2:]]
-    message = refused(command, tmp_path, "--scheduler", address, *own)
+    with having(authorities, *files(made / "own", "client")[3::2]):
+        message = refused(command, tmp_path, "--scheduler", address)
     assert f"the scheduler '{address}' hangs up" in message and "has expired" in message
 
 
@@ -104,8 +97,8 @@ def test_a_scheduler_whose_certificate_has_expired(made, start, until, command, 
 def test_a_scheduler_without_tls(made, start, until, command, tmp_path):
     start_scheduler(start, tmp_path / "plain")
     address = until(lambda: address_in(tmp_path / "plain" / "scheduler.json")).replace("tcp", "tls")
-    own = files(made / "own", "client")
-    message = refused(command, tmp_path, "--scheduler", address, *own)
+    with having(*files(made / "own", "client")[1::2]):
+        message = refused(command, tmp_path, "--scheduler", address)
     assert f"the scheduler '{address}' hangs up" in message and "if and only if" in message
 
 
@@ -127,14 +120,19 @@ def test_files_that_do_not_do(made, command, tmp_path):
         (own / "ca.pem", pair[0], locked, "its key without a password"),
     )
     for ca_file, cert, key, expected in cases:
-        options = options_for(ca_file, cert, key)
-        assert expected in refused(command, tmp_path, "--scheduler", "tls://h:1", *options)
-        assert expected in refused(command, tmp_path, "--workers", 1, *options)
+        with having(ca_file, cert, key):
+            assert expected in refused(command, tmp_path, "--scheduler", "tls://h:1")
+            assert expected in refused(command, tmp_path, "--workers", 1)
 
 
-def options_for(ca_file, cert, key):
-    key_option = () if key is None else ("--tls-key", key)
-    return ("--tls-ca-file", ca_file, "--tls-cert", cert, *key_option)
+def having(ca_file=None, cert=None, key=None):
+    """Within ``with``, these files are those of all processes, by Dask's configuration."""
+    tls = {f"{role}.{name}": file and str(file)
+           for role in ("client", "scheduler", "worker")
+           for name, file in (("cert", cert), ("key", key))}  # fmt: skip
+    tls["ca-file"] = ca_file and str(ca_file)
+    said = {f"distributed.comm.tls.{name}": file for name, file in tls.items()}
+    return dask.config.set(said | {"distributed.comm.require-encryption": ca_file is not None})
 
 
 @pytest.mark.parametrize(
@@ -150,8 +148,8 @@ def test_a_cluster_whose_processes_would_refuse_one_another(
     authority, cert, said, made, command, tmp_path
 ):
     own, key = made / f"{cert}.pem", made / f"{cert}-key.pem"
-    options = options_for(made / authority / "ca.pem", own, key if key.exists() else None)
-    message = refused(command, tmp_path, "--workers", 1, *options)
+    with having(made / authority / "ca.pem", own, key if key.exists() else None):
+        message = refused(command, tmp_path, "--workers", 1)
     assert f"the certificate {own} with the authority {made / authority / 'ca.pem'}" in message
     assert f"is refused ({said})" in message and "valid now" in message
 
@@ -161,6 +159,6 @@ def test_one_certificate_for_all_by_the_command_of_the_guide(called, tmp_path):
     (line,) = [line for line in shown if line.startswith("openssl ")]
     subprocess.run(shlex.split(line), cwd=tmp_path, check=True, capture_output=True)
     (tmp_path / "small.toml").write_text(SMALL)
-    options = options_for("cert.pem", "cert.pem", "key.pem")
-    done = called(tmp_path, "run", "small.toml", "--no-summary", *options)
+    with having(tmp_path / "cert.pem", tmp_path / "cert.pem", tmp_path / "key.pem"):
+        done = called(tmp_path, "run", "small.toml", "--no-summary")
     assert "Complete: 4 runs" in done.stdout, done.stderr

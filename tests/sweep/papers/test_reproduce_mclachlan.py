@@ -1,16 +1,17 @@
 """The claims of McLachlan, Modin and Verdier, and what they are measured by."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.optimize import brentq
 
 import systems
 from integrators.errors import InputError
-from sweep.papers import PAPERS, diagnostics, reproduce
-from sweep.papers.mclachlan.claims import exact_step_angle, printed_step_angle
+from sweep.papers import PAPERS, reproduce
+from sweep.papers.diagnostics import distance_from_state_at_end
+from sweep.papers.mclachlan import diagnostics
 from sweep.papers.mclachlan.equilibria import relative_equilibria
 
 ROTATION = "mclachlan-rotation"  # the other studies are computed by `.ci/run`
@@ -20,11 +21,29 @@ ROTATION = "mclachlan-rotation"  # the other studies are computed by `.ci/run`
 def computed(tmp_path_factory, lent):
     """Rows and datasets of the study of rotations."""
     paper = PAPERS["mclachlan"]
-    claims = tuple(claim for claim in paper.claims if claim.measured.study == ROTATION)
+    claims = tuple(claim for claim in paper.claims if claim.study == ROTATION)
     assert len(claims) >= 4
     with lent():
-        rotations = dataclasses.replace(paper, claims=claims, pictures=())
+        rotations = paper.model_copy(update={"claims": claims, "pictures": {}})
         return reproduce(rotations, tmp_path_factory.mktemp("stores"))
+
+
+def printed_step_angle(product):
+    """The angle cos⁻¹(1 − ½ (λh)²) of a step by theorem 2.4 (vi), from the product λh."""
+    return float(np.arccos(1.0 - 0.5 * product**2))
+
+
+def exact_step_angle(product, alpha):
+    """The angle φ of a step for a spin at the angle α to the axis, from
+
+    sin²(φ/2) sin²α + tan²(φ/2) cos²α = (λh/2)²
+    """
+
+    def residual(phi):
+        sine, tangent = np.sin(0.5 * phi) * np.sin(alpha), np.tan(0.5 * phi) * np.cos(alpha)
+        return sine**2 + tangent**2 - (0.5 * product) ** 2
+
+    return float(brentq(residual, 0.0, np.pi * (1.0 - 1e-12), xtol=1e-15))
 
 
 def test_every_claim_on_rotations_holds(computed):
@@ -36,6 +55,7 @@ def test_the_printed_angle_is_that_of_a_perpendicular_spin(computed):
     assert [across.agreement, along.agreement] == ["digits", "not reproduced"]
     assert across.here == pytest.approx(printed_step_angle(1.9), abs=1e-13)
     assert along.here == pytest.approx(exact_step_angle(1.9, np.radians(5.0)), abs=1e-13)
+    assert across.paper == printed_step_angle(1.9)
     assert exact_step_angle(0.7, 0.5 * np.pi) == pytest.approx(printed_step_angle(0.7), abs=1e-14)
 
 
@@ -72,13 +92,13 @@ def test_period_between_samples():
     expected = 2.0 * np.pi / 0.8
     assert diagnostics.return_period(dataset) == pytest.approx([expected], abs=1e-12)
     assert diagnostics.distance_at_first_return(dataset) < 1e-13
-    assert diagnostics.return_period_error(expected + 1.0)(dataset) == pytest.approx([1.0])
+    assert diagnostics.return_period_error(dataset, expected + 1.0) == pytest.approx([1.0])
 
 
 def test_a_run_that_is_not_back_yet_has_no_period():
     times = np.arange(0.0, 7.0, 0.1)
     dataset = states(circle(times, rate=0.8, colatitude=1.2), times)
-    with pytest.raises(InputError, match="not back at its start within T = 6.9"):
+    with pytest.raises(InputError, match="does not return to its start within T = 6.9"):
         diagnostics.return_period(dataset)
 
 
@@ -132,7 +152,7 @@ def test_distance_at_the_end():
     w = np.zeros((1, 3, 1, 3))
     w[0, -1, 0] = (0.0, 3.0, 4.0)
     dataset = states(w, np.arange(3.0))
-    assert diagnostics.distance_from_state_at_end([[0.0, 0.0, 0.0]])(dataset) == [5.0]
+    assert distance_from_state_at_end(dataset, [[0.0, 0.0, 0.0]]) == [5.0]
 
 
 def test_a_jacobian_by_quotients():
@@ -150,12 +170,12 @@ def test_a_turned_run_is_compared_with_the_turned_start():
     w = np.concatenate([circle(times, 0.8, 0.9), -circle(times, 0.8, 0.9)])
     dataset = states(w, times, initial_condition=["given", "inverted"])
     pair = {"initial_condition": "given"}, {"initial_condition": "inverted"}
-    inverted, not_moved = (
-        diagnostics.distance_from_transformed_run(transform, *pair)
-        for transform in (np.negative, np.asarray)
+    inverted, not_moved = (  # the shift of a single spin
+        diagnostics.distance_from_transformed_run(dataset, transform, *pair)
+        for transform in ("invert", "shift")
     )
-    assert inverted(dataset) == 0.0
-    assert not_moved(dataset) == pytest.approx(2.0, rel=1e-15)
+    assert inverted == 0.0
+    assert not_moved == pytest.approx(2.0, rel=1e-15)
 
 
 def test_leapfrog_turns_an_oscillator_as_the_paper_says_of_a_spin():

@@ -54,7 +54,7 @@ def test_figures_for_a_paper_fit_their_width_and_say_nothing_above(kind, width, 
 
 
 def test_an_unknown_font_is_refused_and_those_that_are_there_are_said(table):
-    with pytest.raises(InputError, match="no font 'Tims'.*There are: serif, .*DejaVu Sans"):
+    with pytest.raises(InputError, match="unknown font 'Tims'.*Valid: serif, .*DejaVu Sans"):
         plots.picture("order", table, font="Tims")
 
 

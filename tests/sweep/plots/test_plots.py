@@ -91,7 +91,7 @@ def test_the_median_over_starts_is_drawn():
     (ax,) = plots.energy_over_time(table).axes
     (line,) = ax.lines
     np.testing.assert_allclose(line.get_ydata(), 2 * 2 * 0.01**4 * TIMES)
-    assert ax.get_title(loc="left") == "h = 0.01, median and range over 3 starts"
+    assert ax.figure.caption == ["h = 0.01, median and range over 3 starts"]
     assert ax.get_ylabel() == "max |E − E₀| over steps [J]"
     assert ax.get_xlabel() == "time t [s]"
 
@@ -124,7 +124,7 @@ def test_a_curve_ends_when_half_of_its_runs_have_stopped():
     assert cross.get_xdata().tolist() == [TIMES[19]]
     # Of three, of which one is beyond all, the median is the larger of the others, 3 c.
     np.testing.assert_allclose(variational.get_ydata()[20:], 2 * 3 * 0.01**2 * TIMES[20:])
-    assert "a run stopped, a curve ends when half have" in figure.axes[0].get_title(loc="left")
+    assert "a run stopped, a curve ends when half have" in figure.get_suptitle()
 
 
 def test_very_many_integrators_have_a_panel_for_each_family():
@@ -155,6 +155,7 @@ def test_a_picture_says_what_it_is_of(table):
     assert said == [
         table.attrs["title"],
         "count = 2, mass = 1 kg each, length = (1, 2) m, gravity = 9.81 m s⁻²; T = 10 s; 2 starts",
+        "h = 0.01, median and range over 2 starts",
     ]
 
 
@@ -231,6 +232,8 @@ def test_bad_input_is_refused_with_a_reason(tmp_path, table):
         plots.energy_over_time(table.drop_vars(["energy_error", "energy_error_abs_max"]))
     with pytest.raises(InputError, match="at least 2 sample intervals"):
         plots.energy_over_time(table.isel(time=[0, 50]))
+    with pytest.raises(InputError, match="plot energy: .*'x'; its options: step_size"):
+        plots.picture("energy", table, x="mass")
     with pytest.raises(InputError, match="no runs are selected"):
         plots.unit_length_over_time(table.isel(run=[]))
 
@@ -280,7 +283,9 @@ def test_errors_of_several_times_have_theirs_each():
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["gravity=1, at t = 10 s", "gravity=9.81, at t = 4 s"]
     assert figure.axes[0].get_ylabel() == "global error"
-    assert "at t = 4 – 10 s, until which it holds" in figure.get_suptitle().replace("\n", " ")
+    assert "at t = 4 – 10 s, until which it holds" in figure.get_suptitle().replace(
+        "\xa0", " "
+    ).replace("\n", " ")
     one = table.isel(run=np.flatnonzero(table["gravity"] == 1.0))
     own = (one["integrator"] == "rk4").values[:, None] & (TIMES > 4.0)
     for name in ("global_error", "reference_error"):

@@ -1,6 +1,9 @@
 """Pictures on the sphere: which points and lines are drawn, and what is refused."""
 
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -106,9 +109,7 @@ def test_lines_join_close_samples_and_points_stand_for_a_section():
 
 def test_the_caption_says_what_is_shown():
     figure = plots.sphere(states(starts=30))
-    assert figure.get_suptitle() == (
-        "spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"
-    )
+    assert figure.caption == ["spherical_midpoint, h = 0.1, 30 starts, 51 samples until t = 10 s"]
     assert figure.legends == []
     longer = states()
     longer["state"] = 2.0 * longer["state"]
@@ -159,7 +160,7 @@ def test_a_run_that_stopped_is_drawn_until_then():
 
 def test_no_more_than_can_be_told_apart():
     figure = plots.sphere(states(starts=240, times=np.linspace(0.0, 2000.0, 2001)))
-    assert "200 of 240 starts, 1500 samples until t = 1499 s" in figure.get_suptitle()
+    assert "200 of 240 starts, 1500 samples until t = 1499 s" in figure.caption[0]
 
 
 # --- many bodies ------------------------------------------------------------------------------
@@ -257,6 +258,24 @@ def test_a_run_ends_with_the_pictures_that_it_has_the_states_for(folder):
     assert "section-sphere.png" in names and "energy-sphere.png" not in names
 
 
+def test_only_pictures_of_other_data_are_drawn_again(folder, command):
+    place = folder / "small-plots"
+    sphere, energy = place / "section-sphere.png", place / "energy-energy.png"
+    first = {path: path.stat().st_mtime_ns for path in place.iterdir()}
+    again = [sys.executable, "-X", "importtime", "-m", "sweep", "run", "small.toml"]
+    done = subprocess.run(again, cwd=folder, capture_output=True, text=True, check=True)
+    assert f"small-plots (0 drawn, {len(first)} unchanged)\n" in done.stdout
+    imported = {*re.findall(r"\| +(\w+)$", done.stderr, re.M)}
+    assert "numpy" in imported and not imported & {"xarray", "matplotlib", "distributed"}
+    energy.write_bytes(energy.read_bytes()[:-100])  # as of a disk that was full
+    sphere.unlink()
+    said = command(folder, "run", "small.toml").stdout
+    assert "unchanged" not in said and sphere.exists() and energy.stat().st_mtime_ns > first[energy]
+    (folder / "more.toml").write_text(STUDY.replace("step_size = 0.1", "step_size = [0.1, 0.05]"))
+    said = command(folder, "run", "more.toml", "small.zarr").stdout
+    assert "small-plots (" in said and " drawn, 1 unchanged)" in said
+
+
 def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
     done = command(folder, "plot", "sphere", "small.zarr", "-o", "chosen")
     assert done.stdout.split() == ["chosen/section-sphere.png"]
@@ -271,14 +290,14 @@ def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
     [
         ("spher small.zarr", "unknown kind of plot 'spher'. Did you mean 'sphere'?"),
         ("sphere", "`sweep plot sphere` of which store?"),
-        ("energy small.zarr --body 0", "--body and --view are about the kind sphere"),
+        ("energy small.zarr --body 0", "the kind energy takes no --body; kinds that do: sphere"),
         ("sphere small.zarr -e energy", "nothing to draw. energy: sphere: no states"),
         ("sphere small.zarr -e energy -o a.pdf", "energy: sphere: no states are stored"),
         ("unit-length small.zarr -e section", 'record = ["unit_length"]'),
         ("order small.zarr", "`reference = {…}` in the experiment"),
-        ("small.zarr -o a.pdf", "one picture: say of which KIND"),
-        ("energy small.zarr -o a.pfd", "no picture ends in .pfd: expected one of .pdf, .svg"),
-        ("energy small.zarr -o a.pdf --format png", "--format is of a directory"),
+        ("small.zarr -o a.pdf", "one picture: give its KIND"),
+        ("energy small.zarr -o a.pfd", "ends in one of .pdf, .svg"),
+        ("energy small.zarr -o a.pdf --format png", "--format needs a directory"),
         ("small.zarr -e section --body 3", "there is no body 3"),
         ("small.zarr -e section --view 0 0 0", "view = (0.0, 0.0, 0.0)"),
         ("small.zarr --where step_size<", "'step_size<' cannot be evaluated"),

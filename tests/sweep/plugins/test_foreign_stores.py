@@ -120,8 +120,8 @@ READING = {
     "show plugins as JSON": ["show", "plugins", STORE, "--json"],
     "show plugins as files": ["show", "plugins", STORE, "--output", "restored"],
     "status": ["status", STORE],
-    "status of failed": ["status", STORE, "--failed"],
-    "failures": ["failures", STORE],
+    "status of failed": ["status", STORE, "--failures"],
+    "summary": ["summary", STORE],
     "verify": ["verify", STORE],
     "query": ["query", STORE, "step_size > 0.01"],
     "order of an error": ["order", STORE, "--error", "energy_error"],
@@ -161,7 +161,7 @@ def some(names):
 
 
 def test_every_command_is_asked(called, tmp_path):
-    _, _, listed = called(tmp_path, "--help").stdout.partition("Commands:\n")
+    _, _, listed = called(tmp_path, "--help").stdout.partition("Begin:\n")
     asked = {arguments[0] for arguments in (*READING.values(), *COMPUTING.values())}
     assert asked | NO_STORE | SERVING == set(re.findall(r"(?m)^  ([a-z]+)", listed))
 

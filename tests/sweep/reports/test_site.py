@@ -197,7 +197,7 @@ def test_a_site_is_replaced_and_nothing_else_is(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["long.zarr", "orders.zarr"], "a report is of one: give --site DIR"),
+        (["long.zarr", "orders.zarr"], "a report is about one store; give --site DIR"),
         (["long.zarr", "--workers", "1"], "--workers is for --site"),
         (["long.zarr", "--site", "other", "--output", "a.html"], "either --output or --site"),
         (["long.zarr", "lacking", "--site", "other"], "lacking: there is no such file"),

@@ -114,14 +114,14 @@ COMMANDS = (
     "line",
     [
         "order test.zarr",
-        "failures test.zarr",
+        "status test.zarr --failures",
         *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS),
     ],
 )
 def test_every_command_says_it_in_a_line(line, copy, whole, command):
     if "whole.zarr" in line:
         shutil.copytree(whole, copy.with_name("whole.zarr"))
-    name = "integrator/c.0" if line.startswith("failures") else "global_error/c.0.0"
+    name = "integrator/c.0" if line.endswith("--failures") else "global_error/c.0.0"
     flip_bit(copy / "only" / name)
     said = command(copy.parent, *line.split(), code=3).stderr
     (error,) = [text for text in said.splitlines() if text.startswith("Error")]
@@ -131,4 +131,4 @@ def test_every_command_says_it_in_a_line(line, copy, whole, command):
 def test_the_root_says_what_mends_it(copy, command):
     (copy / "zarr.json").write_text("{")
     said = command(copy.parent, "status", "test.zarr", code=3).stderr
-    assert "test.zarr/zarr.json is no JSON" in said and "from a copy" in said
+    assert "test.zarr/zarr.json is not JSON" in said and "from a copy" in said

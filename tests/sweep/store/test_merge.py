@@ -155,9 +155,9 @@ REFUSED = {
         {"integrators": '[{ name = "rk4", label = "variational" }]'},
         "the label 'variational' stands for two integrators; give one another label",
     ),
-    "a record": ({"record": '["energy"]'}, "has record = ['energy', 'state'], another ['energy']"),
-    "a system": ({"system": '"nbody_sphere"'}, ", another 'nbody_sphere'"),
-    "a parameter": ({"parameters": "{ gravity = 2.0 }"}, "has parameters = "),
+    "a record": ({"record": '["energy"]'}, "have record = ['energy', 'state'], it has ['energy']"),
+    "a system": ({"system": '"nbody_sphere"'}, ", it has 'nbody_sphere'"),
+    "a parameter": ({"parameters": "{ gravity = 2.0 }"}, "have parameters = "),
     "a duration": ({"duration": "2.0", "samples": "10"}, "`sweep extend` makes the shorter"),
 }
 FIRST = ("a scan", "a label", "a record")

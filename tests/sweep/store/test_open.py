@@ -132,7 +132,7 @@ def test_a_damaged_file_of_results_is_named_and_its_runs_are_computed_again(
         only(store).load()
     (finding,) = sweep.verify(store)
     assert finding.path == file and finding.remedy == "remove"
-    assert "runs are to be computed again" in finding.text
+    assert "runs must be computed again" in finding.text
     assert not sweep.repair(store).left and sweep.verify(store) == []
     (progress,) = sweep.status(store)
     assert progress.done < progress.runs

@@ -24,7 +24,7 @@ def test_whatever_a_store_is_called_by_it_is_one_value(store):
     assert sweep.Store.at("s3://studies/a.zarr/") == sweep.Store.at("s3://studies/a.zarr")
     assert str(sweep.Store.at("s3://studies/a.zarr")) == "s3://studies/a.zarr"
     assert pickle.loads(pickle.dumps(store)) == store
-    with pytest.raises(InputError, match="no address of a store"):
+    with pytest.raises(InputError, match="not an address of a store"):
         sweep.Store.at("gs://studies/a.zarr")
 
 

@@ -135,6 +135,15 @@ def test_a_file_of_results_that_is_gone(copy, command):
     assert sweep.repair(copy).marked == {"only": RUNS} and sweep.verify(copy) == []
 
 
+def test_a_ledger_that_is_gone_is_missed_though_nothing_is_computed(copy):
+    chunks(copy / "only/sample_count")[0].unlink()
+    assert sweep.repair(copy).marked == {"only": RUNS} and not counts(copy).any()
+    (copy / "_geosweep/folded/only.json").unlink()
+    (finding,) = sweep.verify(copy)
+    assert (finding.place, finding.text) == ("only", "is not there")
+    assert not sweep.repair(copy).left and sweep.verify(copy) == []
+
+
 @pytest.mark.slow
 def test_of_many_runs_those_of_a_file_are_lost(cluster, tmp_path, assert_same_runs):
     text = one_experiment(
@@ -180,6 +189,16 @@ def test_a_damaged_checkpoint_of_an_end_costs_no_result(copy, whole, cluster, as
     assert_same_runs(longer, copy, "only")
 
 
+def test_checkpoints_of_other_kernels_leave_a_store_that_grows(copy, cluster):
+    """Of runs and of references; it is sound, and such runs would begin anew."""
+    for group in ("_geosweep/ends.only", REFERENCES):
+        zarr.open_group(copy / group, mode="r+", use_consolidated=False).attrs["code"] = "other"
+    text = TEXT.replace("step_size = 0.01", "step_size = [0.01, 0.005]")
+    assert text != TEXT
+    run(text, copy, cluster)
+    assert sweep.verify(copy) == []
+
+
 @pytest.mark.parametrize("names", [("energy", "energy_error"), ("steps", "evaluations")])
 def test_a_chunk_of_another_place_is_found(copy, names):
     one, other = (chunks(copy / "only" / name)[0] for name in names)
@@ -191,13 +210,19 @@ def test_a_chunk_of_another_place_is_found(copy, names):
 
 
 def test_an_older_copy_of_a_file_is_found(copy, whole, cluster):
-    """As where a part of a backup was put back over an extended store."""
+    """As where a part of a backup was put back over an extended store.
+
+    What an extension does not write, it does not take for right: initial states of references.
+    """
+    states = "initial_state/c.0.0.0"
+    shutil.copy(copy / "only" / states, copy / REFERENCES / states)
     assert sweep.extend(copy, duration=11.1, client=cluster).complete
     shutil.copy(whole / "only/state/c.0.0.0.0", copy / "only/state/c.0.0.0.0")
     shutil.copy(whole / "only/time/c.0", copy / "only/time/c.0")
     assert {(f.array, f.remedy) for f in sweep.verify(copy)} == {
         ("state", "run"),
         ("time", "study"),
+        ("initial_state", "study"),
     }
     assert not sweep.repair(copy).left and sweep.verify(copy) == []
 

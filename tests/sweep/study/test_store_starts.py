@@ -99,11 +99,11 @@ def refusal(start, **changes):
         ),
         (
             'store = "first.zarr", where = "step_size.to_csv(\'made\') == 1"',
-            (".where: ", "attributes, as of 'a.b', cannot be asked for"),
+            (".where: ", "attributes, such as 'a.b', are not allowed"),
         ),
         (
             'store = "first.zarr", where = "steps.__init__.__globals__[\'sys\'].exit() == 1"',
-            (".where: ", "attributes, as of 'a.b', cannot be asked for"),
+            (".where: ", "attributes, such as 'a.b', are not allowed"),
         ),
         ('store = "first.zarr", where = "step_size > 1"', ("no complete run", "'step_size > 1'")),
         ('store = "first.zarr"', ("normalize = true",)),

@@ -28,7 +28,8 @@ def test_columns_are_aligned_and_numbers_stand_to_the_right():
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_the_verdicts(monkeypatch):
-    shown = tables.Table(["name", "order", "95 %", "verdict"], [["rk4", "4.00", "±0.01", "good"]])
+    cells = ["rk4", "4.00", "±0.01", "good"]
+    shown = tables.Table(["name", "order", "95 %", "verdict"], [cells], kept=["verdict"])
     assert len(str(shown).splitlines()) == 3
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "20")

@@ -247,6 +247,8 @@ def test_a_scan_shows_any_result_against_any_axis(served):
     chosen = {"view": "scan", "against": "step_size", "quantity": "evaluations"}
     (panel,) = served.ask("figure", experiment="scan", **chosen)["panels"]
     assert [panel["x"]["text"], panel["y"]["text"]] == ["step size [s]", "evaluations"]
+    chosen = {"view": "scan", "integrator": "rk45", "tolerance": "0.0001", "axis:gravity": "1.0"}
+    assert served.ask("figure", experiment="scan", **chosen)["panels"]  # no axis varies
 
 
 def test_an_answer_without_a_figure_has_its_tables(served, folder):

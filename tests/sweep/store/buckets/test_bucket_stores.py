@@ -191,8 +191,8 @@ def test_what_another_process_puts_after_the_last_check_is_kept(name, store, ser
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("gs://studies/a.zarr", "no address of a store that can be used; expected a directory, or"),
-        ("http://host/a.zarr", "no address of a store"),
+        ("gs://studies/a.zarr", "is not an address of a store; expected a directory, or"),
+        ("http://host/a.zarr", "is not an address of a store"),
         ("s3://", "names no bucket: ''"),
         ("s3://x/a.zarr", "names no bucket: 'x'"),
         ("s3://studies/", "names no place in the bucket 'studies': ''"),

@@ -1,0 +1,567 @@
+"""Recommend an integrator: the cheapest that keeps errors below bounds until a time.
+
+The search is successive halving (Jamieson and Talwalkar, AISTATS 2016): all integrators that fit
+are run over a sixteenth of the time, at sizes a factor of two apart from the largest on, the
+cheaper ones over a quarter, the last few over the whole. Each round is an experiment of one store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import math
+import operator
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import betaincinv
+
+import sweep
+from integrators.compiler.lanes import WIDTH
+from integrators.errors import InputError, check_known, check_number
+from integrators.html import html_text
+from sweep.analysis.efficiency.timing import APART
+from sweep.analysis.rows import Rows
+from sweep.campaign.extend import exact_multiple_of_unit
+from sweep.campaign.rounds import (
+    ENERGY,
+    GLOBAL,
+    MOMENTUM,
+    MOST_STEPS,
+    REFERENCE,
+    Asked,
+    Bench,
+    Bound,
+    Candidate,
+    Choice,
+    OutOfBudget,
+    Round,
+    Trial,
+)
+from sweep.clusters.connect import start_or_connect
+from sweep.clusters.spec import cluster_spec_from_arguments
+from sweep.store.store import Store
+from sweep.store.studies import resolve_study_and_store
+from sweep.study.resolve import fitting_integrators
+from sweep.study.run_table import expand_experiment
+
+if TYPE_CHECKING:
+    import pandas
+    from distributed import Client
+
+    from sweep.clusters.spec import ClusterSpec
+    from sweep.study import Study
+    from sweep.study.experiment import ResolvedExperiment
+
+SEARCHED, HELD_BACK = 40, 40  # initial conditions, where they can be drawn
+BLOCK = 3  # sizes that are tried together
+ROUNDS = (  # of a time of 1, with a sample for each sixteenth
+    Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
+    Round("quarter", 1 / 4, 4, factor=1.3, ahead=1, starts=8, repeats=2, worth=1.5),
+    Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
+)
+ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
+CONFIDENCE = 0.95
+TIMINGS = 5  # of the last few
+HOPELESS = 4.0  # times the cost that a round begins with, at which none is expected to keep them
+NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
+AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
+AMOUNT, RATIO, COST = map(operator.attrgetter, ("amount", "ratio", "seconds"))  # of trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """How many integrators were run until a time, and how many of them kept the bounds.
+
+    Parameters
+    ----------
+    until : float
+    tried, kept : int
+    """
+
+    until: float
+    tried: int
+    kept: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Recommendation:
+    """The result of `recommend`. Times and step sizes are in the system's unit `time_units`.
+
+    Parameters
+    ----------
+    study, experiment, system : str
+    bounds : tuple of Bound
+    until : float
+        End time.
+    time_units : str
+    samples : int
+        Number of sample intervals until then.
+    every_step : bool
+        Whether energy errors are maxima over all steps, not only over the samples.
+    best : Choice
+    others : tuple of Choice
+        Other integrators that were run until the end and keep the bounds, the cheapest first.
+    stages : tuple of Stage
+        The rounds of the search.
+    searched : int
+        Number of initial conditions with which the size was chosen.
+    held_back : int
+        Number of further ones by which the result was verified; 0 without any.
+    above : int
+        Number of these at which a bound was exceeded.
+    share : float
+        Lower confidence limit of the share of new initial conditions that keep the bounds.
+    confidence : float
+        Of that limit.
+    together : int
+        Number of runs that are integrated together in lanes; CPU times are those of one of them.
+    in_time : bool
+        Whether the search ended within the budget.
+    search_seconds : float
+        CPU seconds of all runs of the store, also of earlier searches.
+    points : tuple of Choice
+        Whatever was run until the end, whether it keeps the bounds or not.
+    text : str
+        A study, as TOML, with the best integrator and the runners-up.
+    """
+
+    study: str
+    experiment: str
+    system: str
+    bounds: tuple[Bound, ...]
+    until: float
+    time_units: str
+    samples: int
+    every_step: bool
+    best: Choice
+    others: tuple[Choice, ...]
+    stages: tuple[Stage, ...]
+    searched: int
+    held_back: int
+    above: int
+    share: float
+    confidence: float
+    together: int
+    in_time: bool
+    search_seconds: float
+    points: tuple[Choice, ...] = dataclasses.field(repr=False)
+    text: str = dataclasses.field(repr=False)
+
+    def parts_of_bounds(self, choice: Choice) -> float:
+        """The largest of the errors of a choice, each divided by its bound."""
+        return max(choice.errors[bound.error] / bound.most for bound in self.bounds)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The best integrator and the runners-up as a `pandas.DataFrame`."""
+        return Rows([self.best, *self.others]).to_dataframe()
+
+    def __str__(self) -> str:
+        said: list[str] = sweep.tables.recommendation_in_sentences(self)
+        return "\n".join([*said, "", str(sweep.tables.recommendation_as_table(self))])
+
+    def _repr_html_(self) -> str:
+        kept = " and ".join(bound.in_words for bound in self.bounds)
+        said = f"{self.best.integrator} on {self.system}, {kept} until {self.until:g}"
+        return html_text(said) + Rows([self.best, *self.others])._repr_html_()
+
+
+def recommend(
+    study: str | Path | Store | Study,
+    *,
+    energy_error: float | None = None,
+    global_error: float | None = None,
+    momentum_error: float | None = None,
+    until: float | None = None,
+    experiment: str | None = None,
+    budget: float = 600.0,
+    keep: str | Path | Store | None = None,
+    client: Client | None = None,
+    cluster: ClusterSpec | str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    trust_plugins: bool = False,
+    say: Callable[[str], object] = lambda line: None,
+) -> Recommendation:
+    """Find the integrator and step size that keep errors below bounds at the least cost.
+
+    All integrators that fit the system are candidates, with a fixed step or a tolerance. They are
+    run over a part of the time at sizes from the largest on, until the bounds are kept or others
+    keep them at far less cost; the cheaper ones longer, and the last few until the end. The
+    cheapest of these is verified from initial conditions that were held back.
+
+    Parameters
+    ----------
+    study : str, Path, Store or Study
+        A file, the name of a packaged study, a store or a study. Its system, parameters, initial
+        conditions and statistics count; its integrators and step sizes do not.
+    energy_error, global_error, momentum_error : float, optional
+        Bounds in the system's units, at least one. Errors of energy and momenta are their largest
+        changes; the global error is that of the state against a reference.
+    until : float, optional
+        In the study's unit of time; its duration unless given.
+    experiment : str, optional
+        Needed where the study has several.
+    budget : float, optional
+        Seconds that the search may take.
+    keep : str, Path or Store, optional
+        Store for the runs of the search, which all workers must see; the same search goes on from
+        what it has. A temporary directory unless given.
+    client, cluster, workers, scheduler, trust_plugins : optional
+        As in `sweep.run`.
+    say : callable, optional
+        Called with lines on the progress.
+
+    Returns
+    -------
+    Recommendation
+
+    Raises
+    ------
+    InputError
+        If there is no bound, the system has no such error, no integrator keeps the bounds (then
+        the message has the least error, and its cost), the experiment scans parameters, or the
+        budget ends before any integrator was run until the end.
+    StudyError
+        If the study has a problem.
+    Interrupted
+        At Ctrl-C; with `keep` the same search goes on.
+    """
+    ends = time.monotonic() + check_number("budget", budget, above=0.0)
+    spec = cluster_spec_from_arguments(cluster, workers, scheduler)
+    read, _ = resolve_study_and_store(study, trust_plugins=trust_plugins)
+    chosen = _chosen_experiment(read, experiment)
+    (system, *others) = chosen.make_systems()
+    if others:
+        scanned = ", ".join(axis.name for axis in chosen.scan)
+        raise InputError(
+            f"experiment {chosen.name!r} scans {scanned}, and the answer is for one system: give "
+            "'parameters' a value instead",
+            key="scan",
+        )
+    asked = {ENERGY: energy_error, GLOBAL: global_error, MOMENTUM: momentum_error}
+    bounds = tuple(
+        Bound.of_system(system, error, most) for error, most in asked.items() if most is not None
+    )
+    if not bounds:
+        raise InputError(
+            "no error to keep below a bound: give `energy_error=1e-9`, for example, `global_error` "
+            "or `momentum_error`"
+        )
+    duration = exact_multiple_of_unit(chosen.duration, chosen.time_unit)
+    duration = duration if until is None else check_number("until", until, above=0.0)
+    fitting = fitting_integrators([system], chosen.library)
+    candidates = [Candidate(name, integrator) for name, integrator in fitting.items()]
+    with contextlib.ExitStack() as stack:
+        how = f"more: the same search goes on from what {keep} has"
+        if keep is None:
+            keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
+            how = "more, or a store to `keep` the runs in, with which the same search goes on"
+        connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
+        bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), connect, ends)
+        search = _Search(bench, duration, say)
+        try:
+            search.find(candidates)
+            search.verify()
+        except OutOfBudget:
+            search.in_time = False
+            say("the budget ended")
+            if not search.finalists:
+                said = "the budget ended before any integrator was timed until the end; expected"
+                raise InputError(f"{said} {how}", key="budget") from None
+        bench.keep_study()
+        return search.recommendation(system.time_units)
+
+
+class _Search:
+    """A search for the cheapest candidate, and its verification.
+
+    Attributes
+    ----------
+    finalists : list of Trial
+        Of candidates that were run until the end and keep the bounds, the cheapest first.
+    in_time : bool
+    """
+
+    def __init__(self, bench: Bench, duration: float, say: Callable[[str], object]) -> None:
+        self._bench, self._say = bench, say
+        at_end_alone = bench.every_step and all(own.error == ENERGY for own in bench.bounds)
+        # What an experiment of a store keeps: a store takes searches that differ in it.
+        errors = [own.error.removesuffix("_error") for own in bench.bounds]
+        time = f"{duration:.12g}".replace(".", "_").replace("+", "")
+        name = "-".join([bench.experiment.name, *errors, time])
+        self._rounds = [
+            dataclasses.replace(
+                own,
+                name=f"{name}-{own.name}",
+                until=duration * own.until,
+                samples=1 if at_end_alone else own.samples,
+            )
+            for own in ROUNDS
+        ]
+        self._whole = self._rounds[-1]
+        self._begun: Mapping[Candidate, list[Trial]] = {}  # what the first round tried
+        self._until_end: dict[tuple[Candidate, float], Trial] = {}  # by the amount
+        self._stages: list[Stage] = []
+        self._held: Trial | None = None  # the first finalist, from starts that were held back
+        self._attempt, self.in_time = 1, True
+        self.finalists: list[Trial] = []
+
+    def find(self, candidates: Sequence[Candidate]) -> None:
+        """Find the `finalists` among candidates.
+
+        Raises
+        ------
+        OutOfBudget
+        InputError
+            If none keeps the bounds.
+        """
+        bench, (first, *_) = self._bench, self._rounds
+        if bench.is_referred:
+            self._say(f"references until t = {self._time(self._whole):g}")
+            sure = Candidate(REFERENCE, bench.study.library.integrator(REFERENCE, {}))
+            bench.run(self._whole, {sure: [float(BLOCK)]}, SEARCHED + HELD_BACK)
+        kept = self._cheapest_that_keep(first, [{own: [1.0] for own in candidates}])
+        for before, part in itertools.pairwise(self._rounds):
+            kept = self._cheapest_that_keep(part, _groups_that_go_on(before, part, kept))
+        self._choose(kept, SEARCHED)
+
+    def verify(self) -> None:
+        """Run the cheapest of the finalists from initial conditions that were held back.
+
+        Where it exceeds a bound, the sizes of all are chosen again with these too, and the cheapest
+        is verified from new ones. Those that were left behind, at less cost than that, are tried as
+        well.
+
+        Raises
+        ------
+        OutOfBudget
+        InputError
+            If none of the finalists keeps the bounds then.
+        """
+        whole, used = self._whole, SEARCHED
+        while self._bench.drawn:
+            best, starts = self.finalists[0], used + HELD_BACK
+            self._say(f"{best.candidate.name} from initial conditions that were held back")
+            asked = {best.candidate: [best.amount]}
+            (self._held,) = self._bench.run(whole, asked, starts, first=used)
+            if np.all(self._held.ratios <= 1.0) or self._attempt == ATTEMPTS:
+                return
+            tried = self._follow(whole, _amounts_of(self.finalists), starts)
+            least = min(map(COST, _coarsest_of_each(tried)), default=math.inf)
+            ends = {own: _coarsest_kept(of) or of[-1] for own, of in self._begun.items()}
+            behind = {
+                own: [last.amount_in(whole)]
+                for own, last in ends.items()
+                if own not in tried and last.seconds < least
+            }
+            tried |= self._follow(whole, behind, starts, least)
+            if not (kept := _coarsest_of_each(tried)):
+                raise self._no_integrator_does(tried)
+            self._choose(kept, starts)
+            self._attempt, used = self._attempt + 1, starts
+
+    def _time(self, part: Round) -> float:
+        """The end of a round in the system's unit of time."""
+        return part.until * self._bench.experiment.time_unit
+
+    def _cheapest_that_keep(self, part: Round, groups: Iterable[Asked]) -> list[Trial]:
+        """Of each candidate that keeps the bounds the trial of the largest size; cheapest first.
+
+        Of the first group in which one does; `InputError` if none does.
+        """
+        for asked in groups:
+            self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
+            tried = self._follow(part, asked, part.starts)
+            self._begun = self._begun or tried
+            kept = _coarsest_of_each(tried)
+            self._stages.append(Stage(self._time(part), len(tried), len(kept)))
+            if kept:
+                return sorted(kept, key=COST)
+        raise self._no_integrator_does(tried)
+
+    def _follow(
+        self, part: Round, asked: Asked, starts: int, least: float = math.inf
+    ) -> dict[Candidate, list[Trial]]:
+        """Try sizes of candidates until each keeps the bounds, and the next larger size does not.
+
+        Or until others keep them, or are at round-off, at far less cost, or at the least known; or,
+        after the first round, at far more than they began with. Those go on first that have cost
+        least.
+        """
+        tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
+        begun = math.inf if part is self._rounds[0] else 0.0
+        while asked:
+            for trial in self._run(part, asked, starts, part.repeats):
+                tried[trial.candidate].append(trial)
+            done = _coarsest_of_each(tried) or [
+                trials[-1] for trials in tried.values() if _is_at_floor(trials)
+            ]
+            begun = begun or max(own.seconds for trials in tried.values() for own in trials)
+            limit = part.worth * min(least, min(map(COST, done), default=HOPELESS * begun))
+            more = {own: _amounts_to_try(trials, limit) for own, trials in tried.items()}
+            # The others wait: perhaps their turn never comes.
+            spent = {own: max(map(COST, tried[own])) for own, amounts in more.items() if amounts}
+            turn = HOPELESS * min(spent.values(), default=0.0)
+            asked = {own: more[own] for own in spent if spent[own] <= turn}
+        return tried
+
+    def _run(self, part: Round, asked: Asked, starts: int, repeats: int) -> list[Trial]:
+        """Run candidates, and keep in mind those that were run until the end."""
+        trials = self._bench.run(part, asked, starts, repeats=repeats)
+        if part is self._whole:
+            self._until_end |= {(own.candidate, own.amount): own for own in trials}
+        return trials
+
+    def _choose(self, kept: Sequence[Trial], starts: int) -> None:
+        """Make the finalists of trials: with repeated runs, which alternate; the cheapest first."""
+        timed = self._run(self._whole, _amounts_of(kept), starts, TIMINGS)
+        self.finalists, self._held = sorted(timed, key=COST), None
+
+    def _no_integrator_does(self, tried: Mapping[Candidate, Sequence[Trial]]) -> InputError:
+        """The `InputError` if none keeps the bounds: with the least error until the end, its cost.
+
+        Raises
+        ------
+        OutOfBudget
+        """
+        whole, bounds = self._whole, self._bench.bounds
+        least = sorted((min(trials, key=RATIO) for trials in tried.values()), key=RATIO)
+        asked = {own.candidate: [own.amount_in(whole)] for own in least[:BLOCK]}
+        best = min(self._bench.run(whole, asked, SEARCHED), key=lambda own: own.ratios.max())
+        kept = " and ".join(f"{own.in_words} below {own.in_units(own.most)}" for own in bounds)
+        problem = f"no integrator keeps the {kept} until t = {self._time(whole):g}"
+        if not np.isfinite(best.ratios.max()):
+            return InputError(f"{problem}: all runs failed")
+        choice = best.choice
+        values = " and ".join(own.in_units(choice.errors[own.error], ".1e") for own in bounds)
+        return InputError(
+            f"{problem}: of those run until then the least is {values}, by {choice.integrator} at "
+            f"{'tolerance' if choice.adaptive else 'step size'} {choice.size:.3g}, in "
+            f"{choice.seconds:.2g} s of CPU time a run"
+        )
+
+    def recommendation(self, time_units: str) -> Recommendation:
+        """The `Recommendation`."""
+        bench, whole, held = self._bench, self._whole, self._held
+        best, *others = (own.choice for own in self.finalists)
+        told = max(best.seconds_next, best.seconds * (1 + APART))
+        searched, count, above = len(self.finalists[0].ratios), 0, 0
+        if held:
+            count, above = len(held.ratios), int(np.sum(~(held.ratios <= 1.0)))
+            of_both = {name: max(of, held.choice.errors[name]) for name, of in best.errors.items()}
+            best = dataclasses.replace(best, errors=of_both)
+        return Recommendation(
+            study=bench.study.name,
+            experiment=bench.experiment.name,
+            system=bench.experiment.system,
+            bounds=bench.bounds,
+            until=self._time(whole),
+            time_units=time_units,
+            samples=whole.samples,
+            every_step=bench.every_step,
+            best=best,
+            others=tuple(dataclasses.replace(own, is_apart=own.seconds > told) for own in others),
+            stages=tuple(self._stages),
+            searched=searched,
+            held_back=count,
+            above=above,
+            share=_share_that_keeps(count - above, count, self._attempt),
+            confidence=CONFIDENCE,
+            together=1 if best.adaptive else min(searched, WIDTH),
+            in_time=self.in_time,
+            search_seconds=bench.cpu_seconds,
+            points=tuple(own.choice for own in self._until_end.values()),
+            text=bench.answer_text(whole, self.finalists[:BLOCK]),
+        )
+
+
+def _share_that_keeps(kept: int, count: int, attempt: int) -> float:
+    """Lower confidence limit of the share of initial conditions that keep the bounds.
+
+    The one-sided lower limit of Clopper and Pearson (Biometrika 26, 1934). Each attempt, counted
+    from 1, spends half of the error probability that is left: all limits hold with `CONFIDENCE`.
+    """
+    confidence = 1.0 - (1.0 - CONFIDENCE) * 0.5**attempt
+    return float(betaincinv(kept, count - kept + 1, 1.0 - confidence)) if kept else 0.0
+
+
+def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Iterator[Asked]:
+    """What is asked of a round: sizes about those that kept the bounds in the one before.
+
+    Of the cheaper ones; then of the others, where none of these keeps the bounds any longer.
+    """
+    most = sum(own.seconds <= before.worth * kept[0].seconds for own in kept)
+    for group in filter(None, (kept[:most], kept[most:])):
+        asked = {}
+        for own in group:
+            amount, factor = own.amount_in(part), part.factor**BLOCK
+            coarser = own.candidate.coarser(amount, factor)
+            asked[own.candidate] = [*coarser, amount, *own.candidate.finer(part, amount, factor)]
+        yield asked
+
+
+def _amounts_of(trials: Iterable[Trial]) -> Asked:
+    """The amounts of trials, one of each candidate."""
+    return {own.candidate: [own.amount] for own in trials}
+
+
+def _coarsest_of_each(tried: Mapping[Candidate, Sequence[Trial]]) -> list[Trial]:
+    """Of each candidate that keeps the bounds the trial of the largest size."""
+    return [own for trials in tried.values() if (own := _coarsest_kept(trials))]
+
+
+def _coarsest_kept(trials: Sequence[Trial]) -> Trial | None:
+    """The trial of the largest size that keeps the bounds; None if none does."""
+    return min((own for own in trials if own.keeps), key=AMOUNT, default=None)
+
+
+def _is_at_floor(trials: Sequence[Trial]) -> bool:
+    """Whether errors no longer fall with the size, near round-off."""
+    known = sorted((own for own in trials if np.isfinite(own.ratio)), key=AMOUNT)
+    if len(known) < BLOCK or not known[-1].ratio < NEAR_ROUND_OFF * known[-1].round_off:
+        return False
+    before, last = known[-BLOCK], known[-1]
+    return bool(last.ratio > before.ratio * (before.amount / last.amount) ** AT_FLOOR)
+
+
+def _amounts_to_try(trials: Sequence[Trial], limit: float) -> list[float]:
+    """The next amounts of a candidate to try, by exponential search (Bentley and Yao, 1976).
+
+    By factors of two until there are sizes that do and do not keep the bounds, then between these.
+    None where these are neighbours, or in vain.
+    """
+    finest = max(trials, key=AMOUNT)
+    candidate, part = finest.candidate, finest.part
+    if kept := _coarsest_kept(trials):
+        larger = max((own.amount for own in trials if own.amount < kept.amount), default=None)
+        if larger is None:
+            return candidate.coarser(kept.amount, 2.0, part.ahead)
+        factor = max(part.factor, (kept.amount / larger) ** (1 / (BLOCK + 1)))
+        between = candidate.finer(part, larger, factor, BLOCK)
+        return [own for own in between if own < kept.amount / part.factor**0.5]
+    steps = 0 if candidate.adaptive else finest.amount * part.samples
+    if finest.seconds > limit or _is_at_floor(trials) or steps > MOST_STEPS:
+        return []
+    return candidate.finer(part, finest.amount, 2.0, part.ahead)
+
+
+def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
+    """The experiment of a name; the only one of a study unless given."""
+    known = {own.name: own for own in study.experiments}
+    if name is not None:
+        check_known(f"experiment of {study.name}", name, known, key="experiment")
+    elif len(known) > 1:
+        raise InputError(
+            f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",
+            key="experiment",
+        )
+    chosen: ResolvedExperiment = known[name or study.experiments[0].name]
+    expand_experiment(chosen)  # or refuse
+    return chosen

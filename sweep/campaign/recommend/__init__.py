@@ -1,1 +1,0 @@
-"""Which integrator keeps an error below a bound at the least cost: searched for, and verified."""

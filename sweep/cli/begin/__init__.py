@@ -1,0 +1,1 @@
+"""Commands to start with: study files, plugins and the guide."""

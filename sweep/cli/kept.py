@@ -1,0 +1,59 @@
+"""What commands have found, kept in the user's cache until something that it depends on changes.
+
+So `sweep ls` need not import every integrator, nor a run that has nothing to compute read its store
+and draw from it again. What is kept can be lost at any time: it is found anew.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import integrators
+import sweep
+import systems
+from integrators.compiler.cache_directory import cache_root
+
+FOLDER = "found"  # in the cache
+MOST = 100  # files of it
+
+
+def stamps(files: Iterable[str | Path]) -> dict[str, list[int]]:
+    """Size, inode and time of each file: a file that was written since has others."""
+    stats = {os.fspath(file): os.stat(file) for file in files}
+    return {file: [own.st_size, own.st_ino, own.st_mtime_ns] for file, own in stats.items()}
+
+
+def digest_of_state(*parts: object) -> str:
+    """A digest of parts, by their `repr`, and of all code of ours."""
+    roots = [Path(str(package.__file__)).parent for package in (integrators, systems, sweep)]
+    code = stamps(sorted(file for root in roots for file in root.rglob("*.py")))
+    return hashlib.sha256(repr([code, parts]).encode()).hexdigest()
+
+
+def find_kept(name: str, state: str) -> Any:
+    """What is kept by a name, if it was found in this state, a digest; else None."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        kept = json.loads(_file(name).read_bytes())
+        return kept["found"] if kept["state"] == state else None
+    return None
+
+
+def keep(name: str, state: str, found: object) -> None:
+    """Keep what was found in a state, by a name; in place of what was kept by it before."""
+    file = _file(name)
+    part = file.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):  # as on a disk that is full
+        file.parent.mkdir(exist_ok=True)
+        part.write_text(json.dumps({"state": state, "found": found}), encoding="utf-8")
+        part.replace(file)
+        by_age = sorted(file.parent.iterdir(), key=lambda own: -own.stat().st_mtime_ns)
+        for old in by_age[MOST:]:
+            old.unlink(missing_ok=True)
+
+
+def _file(name: str) -> Path:
+    return cache_root(FOLDER) / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"

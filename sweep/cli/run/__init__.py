@@ -1,0 +1,1 @@
+"""Commands that check, plan and compute studies, and say how far they are."""

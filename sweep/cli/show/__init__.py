@@ -1,0 +1,1 @@
+"""Commands that write results to files or show them in a browser."""

@@ -1,0 +1,253 @@
+"""`sweep.report_site`: certificates of every integrator on every system, as static pages.
+
+The pages are in one directory and link to each other by relative addresses, so that any web server
+can serve them, and a browser can open them from the disk::
+
+    index.html                 a table for each measure: integrators × systems
+    SYSTEM/INTEGRATOR.html     a certificate: orders, drifts, defects, work, and the runs
+    STORE.html, STORE.toml     the report of each store, and its study
+    certificates.json          the cells of the tables, and the names of all files
+"""
+
+import datetime
+import itertools
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from integrators.errors import InputError
+from sweep.reports.certificates import MEASURES, Cell, Certificate, gather_certificates
+from sweep.reports.gather import StoreReport, date_in_utc, gather_report
+from sweep.reports.page import read_stylesheet, render_page, report_as_html
+from sweep.store import provenance
+from sweep.store.backends.places import require_local_path
+from sweep.store.store import Store
+from sweep.text import count_with_noun, escape_controls_in_lines
+
+CELLS = "certificates.json"
+MOST_RUNS = 200  # runs of an experiment that a certificate lists
+
+
+def report_site(
+    stores: Sequence[str | Path | Store],
+    directory: str | Path,
+    where: str | None = None,
+    on_store: Callable[[Store], object] = lambda store: None,
+) -> Path:
+    """Write what stores show about each integrator on each system as static pages.
+
+    Parameters
+    ----------
+    stores : sequence of (str, Path or Store)
+        Findings of several stores about the same integrator and system go to one page.
+    directory : str or Path
+        The directory to write. An existing site is replaced once the new one is complete.
+    where : str, optional
+        Use only the runs for which this expression holds, see `sweep.query`.
+    on_store : callable, optional
+        Called with each store before it is read, which can take minutes.
+
+    Returns
+    -------
+    Path
+        The first page, ``index.html``.
+
+    Raises
+    ------
+    InputError
+        If no store is given or one cannot be read, if no experiment has an answer, or if the
+        directory holds files other than those of a site, or cannot be written.
+
+    Examples
+    --------
+    >>> sweep.report_site(["all-orders.zarr", "round-off.zarr"], "site")   # doctest: +SKIP
+    PosixPath('site/index.html')
+    """
+    directory = check_site_directory(directory)
+    distinct = {str(store.absolute()): store for store in map(Store.at, stores)}
+    reports = _reports_by_page(list(distinct.values()), where, on_store)
+    certificates = gather_certificates(reports)
+    if not certificates:
+        raise InputError(
+            "no experiment has an answer to certify: no orders, drifts, defects or work",
+            key="stores",
+        )
+    try:
+        directory.absolute().parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".site-", dir=directory.absolute().parent))
+        try:
+            _write_pages(scratch / "new", reports, certificates)
+            if directory.exists():
+                os.replace(directory, scratch / "old")
+            os.replace(scratch / "new", directory)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be written: {error.strerror}", key="site") from None
+    return directory / "index.html"
+
+
+def check_site_directory(directory: str | Path) -> Path:
+    """Check a directory for a site, before any store is read, and return its path.
+
+    Parameters
+    ----------
+    directory : str or Path
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InputError
+        If it is not a directory, cannot be made, or holds anything other than a site.
+    """
+    path = require_local_path(directory)
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        kind = "a symbolic link" if path.is_symlink() else "no directory"
+        raise InputError(f"{path} is {kind}; give a directory for the pages", key="site")
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise InputError(f"{path} cannot be made: {above} is not writable", key="site")
+    others = sorted(_files_below(path) - _files_of_site(path))
+    if others:
+        raise InputError(
+            f"{path} has files that are no pages of a site, such as {others[0]}; move them, or "
+            "give a new directory",
+            key="site",
+        )
+    return path
+
+
+def _files_below(directory: Path) -> set[str]:
+    found = directory.rglob("*") if directory.is_dir() else ()
+    return {path.relative_to(directory).as_posix() for path in found if not path.is_dir()}
+
+
+def _files_of_site(directory: Path) -> set[str]:
+    """The files of a site in a directory, from its own list; empty if there is no site."""
+    try:
+        return set(json.loads((directory / CELLS).read_text(encoding="utf-8"))["files"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return set()
+
+
+def _reports_by_page(
+    stores: Sequence[Store], where: str | None, on_store: Callable[[Store], object]
+) -> dict[str, StoreReport]:
+    """The report of each store, by a unique file name."""
+    if not stores:
+        raise InputError("no store is given; give one or more", key="stores")
+    reports: dict[str, StoreReport] = {}
+    for store in stores:
+        page = _distinct_name(_file_name(store.name.removesuffix(".zarr")), {*reports, "index"})
+        on_store(store)
+        reports[page] = gather_report(store, where)
+    return reports
+
+
+def _write_pages(
+    directory: Path, reports: dict[str, StoreReport], certificates: Sequence[Certificate]
+) -> None:
+    directory.mkdir()
+    _write_text(directory / "style.css", read_stylesheet())
+    for page, report in reports.items():
+        _write_text(directory / f"{page}.html", report_as_html(report, "index.html"))
+        (directory / f"{page}.toml").write_text(report.study, encoding="utf-8")
+    pages: dict[str, Certificate] = {}
+    for certificate in certificates:
+        stem = f"{_file_name(certificate.system)}/{_file_name(certificate.integrator)}"
+        stem = _distinct_name(stem, pages)
+        pages[stem] = certificate
+        (directory / stem).parent.mkdir(exist_ok=True)
+        text = render_page(
+            "certificate.html",
+            stylesheet="../style.css",
+            certificate=certificate,
+            measures=MEASURES,
+            most_runs=MOST_RUNS,
+        )
+        _write_text(directory / f"{stem}.html", text)
+    index = render_page(
+        "certificates.html",
+        stylesheet="style.css",
+        summary=_summary_lines(certificates),
+        matrices=[(m, made) for m in MEASURES if (made := _matrix(m.name, pages))["systems"]],
+        reports=reports,
+        made=date_in_utc(datetime.datetime.now(datetime.UTC)),
+        version=provenance.versions()["geosweep"],
+    )
+    _write_text(directory / "index.html", index)
+    data = {
+        "files": sorted({CELLS, *_files_below(directory)}),
+        "certificates": [_certificate_as_json(stem, one) for stem, one in pages.items()],
+    }
+    _write_text(directory / CELLS, json.dumps(data, indent=1, ensure_ascii=False))
+
+
+def _write_text(file: Path, text: str) -> None:
+    file.write_text(escape_controls_in_lines(text), encoding="utf-8")
+
+
+def _file_name(name: str) -> str:
+    """A name made suitable for file names on every operating system."""
+    return re.sub(r"[^\w.+=-]+", "-", name, flags=re.ASCII).strip(".-") or "unnamed"
+
+
+def _distinct_name(name: str, taken: Container[str]) -> str:
+    """A name, followed by a number if it is taken."""
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
+
+
+def _matrix(measure: str, pages: dict[str, Certificate]) -> dict[str, Any]:
+    """The table of a measure: its systems, and page and cell by family, integrator and system."""
+    families: dict[str, dict[str, dict[str, tuple[str, Cell]]]] = {}
+    for stem, one in pages.items():
+        if cell := one.cells.get(measure):
+            line = families.setdefault(one.family, {}).setdefault(one.integrator, {})
+            line[one.system] = f"{stem}.html", cell
+    there = {system for lines in families.values() for line in lines.values() for system in line}
+    systems = dict.fromkeys(one.system for one in pages.values() if one.system in there)
+    return {"families": families, "systems": list(systems)}
+
+
+def _summary_lines(certificates: Sequence[Certificate]) -> list[str]:
+    """Say how many certificates there are, and count their verdicts by measure."""
+    integrators = {certificate.integrator for certificate in certificates}
+    systems = {certificate.system for certificate in certificates}
+    lines = [
+        f"{count_with_noun(len(certificates), 'certificate')}: "
+        f"{count_with_noun(len(integrators), 'integrator')} on "
+        f"{count_with_noun(len(systems), 'system')}."
+    ]
+    for measure in MEASURES:
+        cells = [one.cells[measure.name] for one in certificates if measure.name in one.cells]
+        counts = Counter(cell.verdict for cell in cells if cell.verdict).most_common()
+        words = ", ".join(f"{verdict} {count:,}" for verdict, count in counts)
+        lines += [f"{measure.title}: {words}."] if words else []
+    return lines
+
+
+def _certificate_as_json(stem: str, certificate: Certificate) -> dict[str, object]:
+    return {
+        "integrator": certificate.integrator,
+        "system": certificate.system,
+        "family": certificate.family,
+        "page": quote(f"{stem}.html"),
+        "experiments": [one.name for one in certificate.evidence],
+        "cells": {
+            name: {"text": cell.text, "verdict": cell.verdict, "meaning": cell.meaning}
+            for name, cell in certificate.cells.items()
+        },
+    }
