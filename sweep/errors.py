@@ -63,17 +63,18 @@ def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
 
 
 class Problem(NamedTuple):
-    """What is wrong with a value of a study.
+    """A problem with a value of a study.
 
     Parameters
     ----------
     path : tuple of str and int
-        Keys and indices that lead to the value, from those on that whoever is told knows.
+        Keys and indices that lead to the value, relative to the caller's own table.
     said : str
+        The message.
     other : tuple of str and int or None
-        Those of another value, whose place follows the text.
+        Path of another value that is part of the problem; its position is printed after `said`.
     remedy : str
-        Follows that.
+        Text after that position: what to do.
     """
 
     path: KeyPath
@@ -82,13 +83,16 @@ class Problem(NamedTuple):
     remedy: str = ""
 
     def under(self, path: KeyPath) -> "Problem":
-        """The same, told from further up."""
+        """The same problem, with a path that begins one level further up."""
         other = None if self.other is None else path + self.other
         return self._replace(path=path + self.path, other=other)
 
 
 class WrongValues(InputError):
-    """Values that cannot be used, each with its `Problem`. Where they stand, the text knows."""
+    """Values that cannot be used, with a `Problem` for each.
+
+    `sweep.study.text.StudyText.explain` adds the file and the line.
+    """
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(problem.said for problem in problems))
@@ -96,7 +100,7 @@ class WrongValues(InputError):
 
 
 def problems_in(error: InputError) -> tuple[Problem, ...]:
-    """The problems that an error tells of: its only one is at its key, or key path."""
+    """The problems of an error; any other `InputError` is one problem at its key."""
     if isinstance(error, WrongValues):
         return error.problems
     parts = re.findall(r"\w+", error.key or "")
@@ -106,7 +110,7 @@ def problems_in(error: InputError) -> tuple[Problem, ...]:
 
 @contextlib.contextmanager
 def noted(problems: list[Problem], *path: str | int) -> Iterator[None]:
-    """Within this, what is wrong is put to other problems, as wrong under some keys."""
+    """Catch errors within this context, and append their problems to a list, below a path."""
     try:
         yield
     except InputError as error:
@@ -115,7 +119,7 @@ def noted(problems: list[Problem], *path: str | int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def under(*path: str | int) -> Iterator[None]:
-    """Within this, what is wrong is wrong under some keys."""
+    """Raise the errors of this context as `WrongValues` with problems below a path."""
     problems: list[Problem] = []
     with noted(problems, *path):
         yield
@@ -126,7 +130,26 @@ def under(*path: str | int) -> Iterator[None]:
 def read_each(
     read: Callable[..., Any], *columns: Iterable[Any], paths: Iterable[KeyPath] | None = None
 ) -> tuple[Any, ...]:
-    """``read`` of each row of some columns, under its number or path; all problems together."""
+    """Call ``read`` for each row of some columns, and raise all their problems together.
+
+    Parameters
+    ----------
+    read : callable
+        Takes a value of each column; may raise `InputError`.
+    *columns : iterable
+        Columns of the same length.
+    paths : iterable of tuple, optional
+        Path of each row; by default its number.
+
+    Returns
+    -------
+    tuple
+
+    Raises
+    ------
+    WrongValues
+        With the problems of all rows.
+    """
     rows, found, problems = list(zip(*columns, strict=True)), list[Any](), list[Problem]()
     numbers = ((index,) for index in range(len(rows)))
     for path, row in zip(numbers if paths is None else paths, rows, strict=True):
@@ -140,7 +163,7 @@ def read_each(
 
 
 def check_keys(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
-    """Refuse unknown keys of a table, all of them."""
+    """Raise `WrongValues` with a problem for each unknown key of a table."""
     keys = list(keys)
     read_each(lambda key: check_known(kind, key, known), keys, paths=[(key,) for key in keys])
 
@@ -148,7 +171,7 @@ def check_keys(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
 def check_distinct(
     values: Iterable[Any], what: str, remedy: str = "", paths: Sequence[KeyPath] | None = None
 ) -> None:
-    """Refuse a value of a list that stands there twice."""
+    """Raise `WrongValues` if a list contains a value twice."""
     first: dict[Any, KeyPath] = {}
     for index, value in enumerate(values):
         path: KeyPath = (index,) if paths is None else paths[index]
