@@ -491,7 +491,7 @@ class _ExperimentResolver:
         new = [entry for label, entry in fitting.items() if label not in taken]
         if not new:
             raise InputError("all that it stands for are among the others: leave it out")
-        taken |= fitting.keys()
+        taken.update(fitting)
         return new
 
     def _with_declared_steps(self, entry: model.Entry, convergence: Convergence) -> model.Entry:

@@ -41,7 +41,7 @@ BOMBS = {
     "lattice": ({"initial_condition": LATTICE.format(10**9)}, "directions…1,000,000,000"),
     "exponents": (
         {"record": '[{ name = "lyapunov", count = 1000000000 }]'},
-        ".record.count: 1000000000 exponents; expected 1 to ",
+        ".record[0].count: 1000000000 exponents; expected 1 to ",
     ),
     "family": (
         {

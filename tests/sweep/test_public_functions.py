@@ -8,22 +8,20 @@ from study_text import one_experiment
 
 import sweep
 from sweep.errors import InputError, StudyError
+from sweep.tables.answers import ANSWERS
 
 # What only makes sense at a terminal, or is a file that is read or written.
-TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "guide"}
+TERMINAL = {"init", "new", "schema", "cancel", "ls", "show", "serve", "guide", "summary"}
 
 
-def test_the_guide_names_a_function_for_each_command(tmp_path, command):
+def test_each_command_has_a_function_that_the_guide_names(tmp_path, command):
     text = command(tmp_path, "guide", "python").stdout
     listed = command(tmp_path, "--help").stdout.partition("\nBegin:\n")[2]
-    rows = re.findall(r"^\| `sweep (\w+)`(.*?) \| (.*) \|$", text, re.M)
-    commands = {name for first, more, _ in rows for name in (first, *re.findall(r"`(\w+)`", more))}
-    assert commands == {*re.findall(r"^  (\w+)", listed, re.M)} - TERMINAL
-    for name in re.findall(r"sweep\.([\w.]+)", " ".join(functions for *_, functions in rows)):
-        found = sweep
-        for part in name.split("."):
-            found = getattr(found, part)
-        assert callable(found) and found.__doc__, name
+    for name in {*re.findall(r"^  (\w+)", listed, re.M)} - TERMINAL:
+        own = getattr(sweep, name, None), getattr(sweep, f"{name}_table", None)
+        found = sweep.plots.picture if name == "plot" else next(filter(callable, own))
+        told = "`_table`" if name in ANSWERS else {"plot": "`plots.picture`"}.get(name, f"`{name}`")
+        assert found.__doc__ and told in text, name
 
 
 def test_every_public_name_is_there_and_says_what_it_is():
