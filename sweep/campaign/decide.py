@@ -85,7 +85,7 @@ class Question:
 
     @property
     def key(self) -> QuestionKey:
-        """Unique key of the question in a store, also as the store grows."""
+        """Unique key of the question in a store, which does not change as the store grows."""
         values = self.row.parameters
         if self.kind == CHAOS:  # which has a row for each step size or tolerance
             values = values | {"step": self.row.step_size, "tolerance": self.row.tolerance}
