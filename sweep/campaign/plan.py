@@ -440,7 +440,7 @@ class LackingReferences:
             raise unmet
 
     def tasks(self, plan: ExperimentPlan, store: Store, every: float) -> Iterator[ReferenceTask]:
-        """Yield tasks for the references that are needed, with checkpoints after `every` seconds."""
+        """Yield tasks for the needed references, with a checkpoint after each `every` seconds."""
         entry, table = plan.entry, plan.entry.table
         group = store.group(references_group_name(entry.name), "a")
         self.rows = rows = self.every.rows(group)

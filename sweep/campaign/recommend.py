@@ -391,9 +391,9 @@ class _Search:
     ) -> dict[Candidate, list[Trial]]:
         """Try sizes of candidates until each keeps the bounds, and the next larger size does not.
 
-        Or until others keep them, or are at round-off, at far less cost, or at the least known; or,
-        after the first round, at far more than they began with. Those go on first that have cost
-        least.
+        A candidate is given up if others keep the bounds, or are at round-off, at far less cost, or
+        if `least` is far below its cost; after the first round also if it costs far more than at
+        its beginning. Candidates that have cost least continue first.
         """
         tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
         begun = math.inf if part is self._rounds[0] else 0.0
@@ -406,7 +406,7 @@ class _Search:
             begun = begun or max(own.seconds for trials in tried.values() for own in trials)
             limit = part.worth * min(least, min(map(COST, done), default=HOPELESS * begun))
             more = {own: _amounts_to_try(trials, limit) for own, trials in tried.items()}
-            # The others wait: perhaps their turn never comes.
+            # The others wait; perhaps they are not needed.
             spent = {own: max(map(COST, tried[own])) for own, amounts in more.items() if amounts}
             turn = HOPELESS * min(spent.values(), default=0.0)
             asked = {own: more[own] for own in spent if spent[own] <= turn}
