@@ -1,4 +1,4 @@
-"""How a study is computed: what is lacking, what it costs, its tasks, and who computes them."""
+"""Compute a study: find missing runs, plan their cost and tasks, and hand tasks to workers."""
 
 from integrators.lazy import lazy
 

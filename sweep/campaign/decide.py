@@ -1,7 +1,7 @@
-"""Decide open verdicts of a store: extend it by the step sizes, starts or times they ask for.
+"""Decide open verdicts of a store: extend it by the step sizes, starts or times that they need.
 
-Each round adds tables to the study that the store keeps, with the reasons as comments. The rows
-that the store had stay as they are.
+Each round adds tables to the study that the store keeps, with the reasons as comments. Existing
+rows of the store stay as they are.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
 
-# Experiment, subject, integrator, and scanned values with their names; of chaos also the step.
+# Experiment, subject, integrator, and scanned values with their names; for chaos also the step.
 QuestionKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 KINDS = ORDER, DRIFT, CHAOS = "order", "drift", "chaos"
 BUDGET = 600.0  # seconds of CPU time
 MOST_ROUNDS = 8  # of additions in one call
-LONGEST = 10  # times the duration that the study asks for, at most
+LONGEST = 10  # largest duration, as a multiple of the study's
 FAILS = "its runs fail, and neither longer nor further ones would tell"
-ENOUGH_STARTS, MOST_STARTS = 8, 64  # of an ensemble: for statistics over starts, and at most
+ENOUGH_STARTS, MOST_STARTS = 8, 64  # ensemble sizes: for statistics, and at most
 NOTHING_RUN = "nothing was run"
 
 
@@ -85,7 +85,7 @@ class Question:
 
     @property
     def key(self) -> QuestionKey:
-        """Unique key of the question in a store, also as the store grows."""
+        """Unique key of the question in a store, which does not change as the store grows."""
         values = self.row.parameters
         if self.kind == CHAOS:  # which has a row for each step size or tolerance
             values = values | {"step": self.row.step_size, "tolerance": self.row.tolerance}
@@ -99,14 +99,14 @@ class Question:
 
     @property
     def open(self) -> bool:
-        """Whether the verdict is undecided, or holds only for the runs as long as they are."""
+        """Whether the verdict is undecided, or holds only for the present length of the runs."""
         if self.kind == CHAOS:
             return self.row.undecided > 0 or not self.row.starts
-        return self.row.verdict in ("", UNDECIDED, UNSTEADY)  # none of drifts of too few samples
+        return self.row.verdict in ("", UNDECIDED, UNSTEADY)  # empty if a drift has too few samples
 
     @property
     def finding(self) -> str:
-        """The verdict with its number."""
+        """The verdict with its value."""
         row = self.row
         if self.kind == ORDER and math.isfinite(row.order):
             return f"{row.order:.2f} ± {(row.high - row.low) / 2:.2f}, {row.verdict}"
@@ -118,21 +118,21 @@ class Question:
 
     @property
     def why(self) -> str:
-        """Why the verdict is open, in words."""
+        """The reason in words why the verdict is open."""
         if self.kind == DRIFT:
             return "; ".join(filter(None, (self.row.in_words, self.row.until_failure)))
         return str(self.row.reason if self.kind == ORDER else self.row.in_words)
 
     @property
     def lacks_samples(self) -> bool:
-        """Whether it is a drift, of runs of too few samples."""
+        """Whether the question is about a drift, and its runs have too few samples."""
         return self.kind == DRIFT and self.row.samples < FEWEST
 
 
 def _questions_of_experiments(
     datasets: Mapping[str, xarray.Dataset], kinds: Mapping[str, Sequence[str]]
 ) -> list[Question]:
-    """The verdicts of the given kinds on experiments; `InputError` where there is none at all."""
+    """The verdicts of the given kinds on experiments; `InputError` if there are none at all."""
     tables: dict[str, Any] = {
         ORDER: sweep.analysis.order_table,
         DRIFT: lambda dataset: sweep.analysis.drift_table(dataset, step_sizes="smallest"),
@@ -143,31 +143,31 @@ def _questions_of_experiments(
         for kind in kinds[name]:
             try:
                 found += [Question(name, kind, row) for row in tables[kind](dataset)]
-            except InputError as error:  # it does not record what this is about
+            except InputError as error:  # it does not record what the verdict needs
                 refused.append((name, error))
     if not found:
         raise InputError("\n".join(sweep.analysis.query_refusals_in_words(refused)))
     return found
 
 
-# --- what is added ------------------------------------------------------------------------------
+# --- additions ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Addition:
-    """What would decide some questions of one experiment.
+    """An addition to one experiment that would decide some questions.
 
     Attributes
     ----------
     questions : list of Question
     words : str
-        Such as ``step sizes 0.014 and 0.012``.
+        Description, such as ``step sizes 0.014 and 0.012``.
     seconds : float
-        Expected CPU seconds, from those of earlier runs.
+        Expected CPU seconds, estimated from earlier runs.
     additions : dict
-        What is added to the axes of the experiment.
+        Values to add to the axes of the experiment.
     duration : float or None
-        To which all its runs are continued, in the study's unit of time.
+        Duration to which all its runs are continued, in the study's unit of time.
     """
 
     questions: Sequence[Question]
@@ -194,12 +194,12 @@ class _StoreWithVerdicts:
     ----------
     store : Store
     names : sequence of str
-        Of the experiments that are meant; all if there are none.
+        Names of the experiments; empty for all.
     kinds : sequence of str
-        What is asked of each.
+        Kinds of verdicts.
     trust_plugins : bool
     before : _StoreWithVerdicts, optional
-        An earlier state: the same is asked again, whatever was added since.
+        An earlier state, whose questions are asked again.
 
     Attributes
     ----------
@@ -207,9 +207,9 @@ class _StoreWithVerdicts:
     datasets : dict of str to xarray.Dataset
     questions : list of Question
     cpu_seconds : float
-        Of all runs and references.
+        CPU seconds of all runs and references.
     runs : int
-        Their number.
+        Number of runs.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class _StoreWithVerdicts:
         self.runs = sum(dataset.sizes["run"] for dataset in self.datasets.values())
 
     def runs_continued_since(self, before: _StoreWithVerdicts) -> int:
-        """Number of the runs of an earlier state that are complete, and longer."""
+        """Number of runs of an earlier state that are longer now, and complete."""
         found = 0
         for name, known in before.datasets.items():
             now = self.datasets[name]
@@ -259,13 +259,25 @@ class _StoreWithVerdicts:
     def additions(
         self, budget: float, tried: set[tuple[QuestionKey, str]]
     ) -> tuple[list[Addition], dict[QuestionKey, str], bool]:
-        """What would decide open questions, the cheapest first, as far as a budget goes.
+        """The additions that would decide open questions, the cheapest first, within a budget.
 
-        Then why others have nothing, and whether that is the budget. `tried` are the questions, and
-        words, of what changed nothing.
+        Parameters
+        ----------
+        budget : float
+            CPU seconds.
+        tried : set
+            Keys of questions with the words of earlier additions, which are not tried again.
+
+        Returns
+        -------
+        additions : list of Addition
+        reasons : dict
+            Why other open questions have no addition, by key.
+        is_spent : bool
+            Whether the budget is the reason for one of them.
         """
         found, reasons = list[Addition](), dict[QuestionKey, str]()
-        groups: dict[Any, list[Question]] = {}  # each of what one addition may decide
+        groups: dict[Any, list[Question]] = {}  # questions that one addition may decide
         for one in filter(lambda own: own.open, self.questions):
             if one.kind == ORDER or one.row.starts > one.row.stopped:
                 integrator = one.row.integrator if one.kind == ORDER else ""
@@ -300,7 +312,7 @@ class _StoreWithVerdicts:
     def _further_step_sizes(
         self, experiment: ResolvedExperiment, questions: Sequence[Question]
     ) -> Addition:
-        """Step sizes for one integrator, those that its open orders name."""
+        """The addition of the step sizes that an integrator's open orders need."""
         sizes = sorted({h for one in questions for h in one.row.further_sizes}, reverse=True)
         if not sizes:
             raise InputError("no step size is known that would decide it")
@@ -324,9 +336,9 @@ class _StoreWithVerdicts:
     def _further_data(
         self, experiment: ResolvedExperiment, questions: Sequence[Question]
     ) -> Addition:
-        """More starts where there are few for statistics over them, else runs twice as long.
+        """The addition of starts if there are few, else of time, to twice the duration.
 
-        Of too few samples statistics over starts say nothing: then runs become longer.
+        With too few samples, statistics over starts say nothing; then runs become longer as well.
         """
         seconds, duration = self._progress[experiment.name].cpu_seconds, experiment.duration
         axes = time_axes_in_text(self.study.text, self.study.library)
@@ -352,12 +364,12 @@ class _StoreWithVerdicts:
         tell = [one.row.telling / duration for one in going_on if one.kind == CHAOS]
         factor = min(math.ceil(np.nanmax([2, *tell])), most)
         until = experiment.in_time_units(factor * duration)
-        study_with_longer_duration(self.study, until, names=[experiment.name])  # or refuse
+        study_with_longer_duration(self.study, until, names=[experiment.name])  # or raise
         words = f"all runs until t = {until:g}"
         return Addition(going_on, words, seconds * (factor - 1), duration=until)
 
     def study_with(self, chosen: Sequence[Addition]) -> Study:
-        """The study of the store, extended by what is chosen."""
+        """The study of the store, extended by chosen additions."""
         study = self.study
         to_axes = (one for one in chosen if one.additions)
         for name, several in grouped(to_axes, lambda one: one.experiment).items():
@@ -386,7 +398,7 @@ class _StoreWithVerdicts:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """A verdict that was open, or came to be so, before and after runs were added.
+    """A verdict that was open before runs were added, or is open afterwards.
 
     Attributes
     ----------
@@ -396,16 +408,16 @@ class Decision:
     subject : str
         ``order``, ``drift of energy`` or ``chaos``.
     before, after : str
-        The verdict with its number, before and after.
+        The verdict with its value, before and after.
     opened, open : bool
-        Whether it was open before, and is after.
+        Whether it was open before, and is open after.
     added : tuple of str
-        What was added, or is proposed, to decide it.
+        Additions that were made or are proposed to decide it.
     seconds : float
-        Expected CPU seconds of what was added or is proposed, also for other verdicts; NaN where
-        nothing is.
+        Expected CPU seconds of these additions, which may serve other verdicts as well; NaN
+        without any.
     why : str
-        Why it is open; else empty.
+        Reason why it is open; empty if it is decided.
     """
 
     experiment: str
@@ -423,7 +435,7 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
-    """Open verdicts of a store, and what became of them by additions.
+    """Open verdicts of a store, before and after additions.
 
     Attributes
     ----------
@@ -432,13 +444,13 @@ class Decisions:
     verdicts : int
         Number of all verdicts before, open or not.
     runs, continued : int
-        Number of runs that were added, and of those before that were continued.
+        Number of runs that were added, and of earlier runs that were continued.
     cpu_seconds : float
-        CPU seconds of these and their references; of a dry run those expected of what is proposed.
+        CPU seconds of these runs and their references; of a dry run, the expected ones.
     budget : float
         CPU seconds that were allowed.
     stopped : str
-        Why it ended; empty if all is decided.
+        Reason of the end; empty if all verdicts are decided.
     outcome : Outcome or None
         Outcome of the last run; None if nothing was run.
     """
@@ -469,7 +481,7 @@ class Decisions:
 
     @property
     def proposed(self) -> bool:
-        """Whether they are of a dry run: what would be added, and nothing was."""
+        """Whether this is a dry run, with additions that are only proposed."""
         return self.stopped == NOTHING_RUN
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -486,7 +498,7 @@ class Decisions:
 
 
 def _decision(was: Question, now: Question, added: Sequence[Addition], reason: str) -> Decision:
-    """What became of a question by additions, and the reason why there are no more."""
+    """The `Decision` on a question before and after additions."""
     return Decision(
         experiment=now.experiment,
         integrator=now.row.integrator,
@@ -513,30 +525,30 @@ def decide(
     trust_plugins: bool = False,
     **options: Any,
 ) -> Decisions:
-    """Decide open verdicts of a store: extend it by the step sizes, starts or times they ask for.
+    """Decide open verdicts of a store by adding the step sizes, starts or times that they need.
 
-    Each round makes the additions that open verdicts ask for, the cheapest first, as far as the
-    budget allows; then the verdicts are read again, for at most `MOST_ROUNDS` rounds.
+    Each round makes the additions that open verdicts need, the cheapest first, within the budget.
+    Then the verdicts are computed again. There are at most `MOST_ROUNDS` rounds.
 
     Parameters
     ----------
     store : str, Path or Store
-        Runs of it that are pending are computed first.
+        The store; its pending runs are computed first.
     budget : float, optional
         CPU seconds for the runs that are added.
     only : str or sequence of str, optional
-        ``"order"``, ``"drift"``, ``"chaos"``. All unless given, but no drift of an experiment that
-        has several step sizes and a reference to its end: that is a study of convergence.
+        Kinds of verdicts: ``"order"``, ``"drift"``, ``"chaos"``. By default all, except drifts in
+        experiments with several step sizes and a reference to the end, which study convergence.
     experiments : str or sequence of str, optional
-        All unless given.
+        Names of experiments; by default all.
     dry_run : bool, optional
-        Whether only to propose what the first round would add.
+        Whether to only propose the additions of the first round.
     max_time : float, optional
-        Seconds after which it ends, with what is committed; the same call resumes.
+        Seconds after which to stop, with all committed runs; the same call resumes.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
-        Of `sweep.run`.
+        Options of `sweep.run`.
 
     Returns
     -------
@@ -545,8 +557,8 @@ def decide(
     Raises
     ------
     InputError
-        If the budget is not positive, there is no store or experiment, or nothing is recorded on
-        which there are verdicts.
+        If the budget is not positive, there is no store or experiment, or no verdict is possible
+        on what is recorded.
     """
     budget = check_number("budget", budget, above=0.0)
     kinds = (only,) if isinstance(only, str) else tuple(only)
@@ -567,7 +579,7 @@ def decide(
 
     state = first = read()
     if not dry_run and (outcome := run_if_pending(state.study)):
-        state = read(first)  # it was perhaps of a round that was interrupted
+        state = read(first)  # the pending runs may be of an interrupted round
     added, tried = dict[QuestionKey, list[Addition]](), set[tuple[QuestionKey, str]]()
     for rounds in range(MOST_ROUNDS + 1):
         spent = state.cpu_seconds - first.cpu_seconds

@@ -1,4 +1,4 @@
-"""Extend a store: longer runs, or further ones, written as further tables of its study."""
+"""Extend a store by longer or further runs, written as further tables of its study."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from sweep.study.experiment import ResolvedExperiment
 
 IntegratorAsWritten = str | dict[str, Any]  # its name, or an entry of a study
-# Values to add, by the key of an experiment's table; and, as `OWN_STEP_SIZES`, step sizes of single
-# integrators by their labels. Step sizes are in the study's unit of time.
+# Values to add, by the key of an experiment's table; under `OWN_STEP_SIZES`, step sizes of single
+# integrators by label. Step sizes are in the study's unit of time.
 Additions = Mapping[str, Any]
 
-EQUAL = 1e-9  # relative difference up to which two step sizes are the same
+EQUAL = 1e-9  # relative difference up to which two step sizes are equal
 OWN_STEP_SIZES = "own_step_sizes"
 ARGUMENTS = {  # of `extend`, by the key to which their values are added
     "integrators": "integrators",
@@ -75,8 +75,9 @@ def extend(
         Number of equal sample intervals after the present end; unless given, they are as long
         as the last one.
     integrators : str, dict or sequence of these
-        Integrators to add, by name, or with options as an entry of a study has them, such as
-        ``{"name": "rk4", "arithmetic": "double-double"}``, also as the text of an inline table.
+        Integrators to add: names, or entries with options as in a study, such as
+        ``{"name": "rk4", "arithmetic": "double-double"}``, as a dict or as the text of an inline
+        table.
     initial_conditions : str or sequence of str
         Names of initial conditions to add.
     step_sizes, tolerances : float or sequence of float
@@ -84,11 +85,11 @@ def extend(
     members : int, optional
         Size to which random ensembles grow.
     experiments : sequence of str, optional
-        Names of the experiments to extend; all unless given.
+        Names of the experiments to extend; by default all.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
-        Of `sweep.run`.
+        Options of `sweep.run`.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def extend(
     Raises
     ------
     InputError
-        If there is nothing to extend, or an experiment cannot be extended; and as `sweep.run`.
+        If there is nothing to extend, or an experiment cannot be extended; also as `sweep.run`.
     """
     known = {*signature(extend).parameters, *signature(run).parameters}
     for name in options:
@@ -127,7 +128,7 @@ def extend(
 
 
 def _as_tuple(name: str, values: Any) -> tuple[Any, ...]:
-    """Values of an argument as a tuple; a single name, number or table is a tuple of one."""
+    """Values of an argument as a tuple; a single name, number or table becomes a tuple of one."""
     if isinstance(values, str | int | float | dict):
         return (values,)
     if not isinstance(values, Iterable):
@@ -138,18 +139,18 @@ def _as_tuple(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _positive_numbers(name: str, values: Any) -> tuple[float, ...]:
-    """Numbers that are added to an axis; `InputError` for anything else."""
+    """Positive numbers to add to an axis; `InputError` for other values."""
     if isinstance(values, str | dict):
         raise InputError(f"{name} = {short_repr(values)}; expected numbers > 0", key=name)
     return tuple(check_number(name, value, above=0.0) for value in _as_tuple(name, values))
 
 
 def _integrator_entry(given: IntegratorAsWritten) -> IntegratorAsWritten:
-    """An integrator to add: its name or entry, which may be given as an inline table of TOML."""
+    """The name or entry of an integrator to add, which may be given as a TOML inline table."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         try:
             given = tomllib.loads(f"entry = {given}")["entry"]
-        except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
+        except (ValueError, RecursionError) as error:  # including integers with thousands of digits
             raise InputError(
                 f"{given!r} is no inline table of TOML ({error}); expected one such as "
                 '{ name = "rk4", arithmetic = "double-double" }',
@@ -168,19 +169,19 @@ def study_with_additions(
     heading: str,
     trust_plugins: bool = False,
 ) -> Study:
-    """The study of a store with further ``[[experiment]]`` tables, which have more on their axes.
+    """The study of a store with further ``[[experiment]]`` tables, which extend the axes.
 
     Parameters
     ----------
     study : sweep.study.Study
-        As it was read from its text.
+        The study as read from its text.
     store : Store
     additions : dict
-        Values that an experiment has already are not added to it.
+        Values to add; those that an experiment has already are ignored.
     names : sequence of str
-        Names of the experiments to extend; all that can take the additions if there are none.
+        Names of the experiments to extend; if empty, all that can take the additions.
     heading : str
-        Comment before each of the tables.
+        Comment before each new table.
     trust_plugins : bool
 
     Returns
@@ -190,7 +191,7 @@ def study_with_additions(
     Raises
     ------
     InputError
-        If no experiment, or not each that is named, can take what is added, or a value is wrong.
+        If no experiment or a named one cannot take the additions, or a value is wrong.
     """
     tables = _tables_with_additions(study, store, additions, names)
     if not tables:
@@ -198,14 +199,14 @@ def study_with_additions(
     text = text_with_experiments(study.text, tables, heading)
     try:
         return stored_study(store, trust_plugins=trust_plugins, text=text)
-    except StudyError as error:  # of a text that nobody has seen: its lines say nothing
+    except StudyError as error:  # the user has not seen this text and its lines
         whole = tomllib.loads(text)["experiment"]
         problems = dict.fromkeys(_naming_addition(problem, whole) for problem in error.problems)
         raise InputError("\n".join(problems)) from None
 
 
 def _naming_addition(problem: str, tables: Sequence[dict[str, Any]]) -> str:
-    """A problem with an argument of `extend` and an experiment in the place of line and key."""
+    """A problem that names an argument of `extend` and an experiment instead of line and key."""
     found = re.match(r".*?: experiment\[(\d+)\](\S*): (.*)", problem, re.DOTALL)
     if found is None:
         return problem
@@ -218,9 +219,9 @@ def _naming_addition(problem: str, tables: Sequence[dict[str, Any]]) -> str:
 def _tables_with_additions(
     study: Study, store: Store, additions: Additions, names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The ``[[experiment]]`` tables that are added, one of each grid that is extended.
+    """The ``[[experiment]]`` tables to add, one for each grid that is extended.
 
-    Where an experiment has several, and one of them has all runs of another, only the larger one.
+    A grid whose runs are all in another grid of the experiment is skipped.
     """
     experiments = {experiment.name: experiment for experiment in study.experiments}
     for name in names:
@@ -252,7 +253,7 @@ def _tables_with_additions(
 
 
 def _largest_grids(grids: Sequence[ResolvedExperiment]) -> list[ResolvedExperiment]:
-    """Grids of an experiment without those whose runs another has, too; of equal ones the last."""
+    """Grids of an experiment whose runs no other grid has; the last one of equal grids."""
     if len(grids) == 1:
         return list(grids)
     runs = [set(expand_experiment(grid).run_id) for grid in grids]
@@ -266,9 +267,9 @@ def _largest_grids(grids: Sequence[ResolvedExperiment]) -> list[ResolvedExperime
 def _grown(
     table: Mapping[str, Any], grid: ResolvedExperiment, key: str, added: Additions
 ) -> dict[str, Any] | None:
-    """Keys of an experiment's table with what is added under one of those of `Additions`.
+    """The keys of an experiment's table that change if values are added under a key.
 
-    None if its grid, which the table with the defaults describes, can take no such thing.
+    None if its grid, which the table describes together with the defaults, cannot take them.
     """
     values = added[key]
     there: Sequence[Any]
@@ -303,33 +304,33 @@ def _grown(
 
 
 def _is_adaptive(entry: IntegratorAsWritten, grid: ResolvedExperiment) -> bool:
-    """Whether an integrator that is added to a grid is an adaptive one."""
+    """Whether an integrator to be added to a grid is adaptive."""
     entry = {"name": entry} if isinstance(entry, str) else entry
     options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
     return grid.library.integrator(entry["name"], options).adaptive
 
 
 def _as_list(written: Any) -> list[Any]:
-    """One or several entries as a study has them, as a list."""
+    """One or several entries of a study as a list."""
     return written if isinstance(written, list) else [written]
 
 
 def _sizes_as_written(experiment: ResolvedExperiment, sizes: Iterable[float]) -> list[float]:
-    """Step sizes of an experiment in the unit of the study's text."""
+    """Step sizes of an experiment in the study's unit of time."""
     return [exact_multiple_of_unit(size, experiment.time_unit) for size in sizes]
 
 
 def _new_sizes(values: Iterable[float], known: Sequence[float]) -> list[float]:
-    """Those values, each once, that are none of the known ones."""
+    """The distinct values that are not among the known ones."""
     return [v for v in dict.fromkeys(values) if not np.isclose(v, known, rtol=EQUAL, atol=0).any()]
 
 
 def _with_own_step_sizes(
     written: Any, experiment: ResolvedExperiment, sizes: Mapping[str, Sequence[float]]
 ) -> list[Any]:
-    """Integrators as written, of which some have more step sizes than the experiment.
+    """Integrators as written in the study, with further step sizes for some of them.
 
-    Those that are written as part of all have an entry each.
+    An entry that stands for all integrators is replaced by one for each.
     """
     by_label = {label_of_entry(one, experiment.library): one for one in _as_list(written)}
     made = []
@@ -345,7 +346,7 @@ def _with_own_step_sizes(
 
 
 def exact_multiple_of_unit(value: float, unit: float) -> float:
-    """A short number whose product with `unit` is `value`, bit for bit where there is one."""
+    """A short number whose product with `unit` is `value`, exactly if there is such a number."""
     near = value / unit
     shorter = [float(f"{near:.{digits}g}") for digits in (6, 9, 12, 15, 16)]
     candidates = (*shorter, near, math.nextafter(near, math.inf), math.nextafter(near, -math.inf))
@@ -353,7 +354,7 @@ def exact_multiple_of_unit(value: float, unit: float) -> float:
 
 
 def with_members(written: Any, grid: ResolvedExperiment, members: int) -> Any:
-    """Initial conditions as written, with so many members in each random ensemble."""
+    """Initial conditions as written, with `members` members in each random ensemble."""
     made = [
         own | {"random": members} if isinstance(start, RandomStarts) else own
         for own, start in zip(_as_list(written), grid.initial_conditions, strict=True)

@@ -1,13 +1,13 @@
-"""Hand tasks out to the workers of a Dask cluster, a few at a time, and take their receipts.
+"""Hand out tasks to the workers of a Dask cluster, a few at a time, and take their receipts.
 
-Dask keeps nothing that is needed: results go into the store, as `sweep.campaign.run` says. So a
-task whose worker was lost is computed again, and resumes from its last checkpoint. Dask does that
-by itself, until more than ``allowed-failures`` workers of a task have died. Then it is handed out
-again here, with checkpoints twice as often, unless `MOST_DEATHS` workers died with nothing
-recorded. A lost scheduler ends the run, which `sweep run` resumes.
+Results go into the store, as `sweep.campaign.run` explains, and nothing is lost with Dask. A task
+whose worker was lost is computed again, and resumes from its last checkpoint. Dask repeats it until
+more than ``allowed-failures`` of its workers have died. Then this module hands the task out again,
+with checkpoints twice as often, unless `MOST_DEATHS` workers in a row died with nothing recorded.
+The loss of the scheduler ends the run, and `sweep run` resumes it.
 
-A receipt is an event of its worker, which arrives before Dask's message that the task is done:
-nothing is fetched from a worker, which may be suspended or lost by then.
+A worker sends its receipt as a Dask event, which arrives before Dask's message that the task is
+done. So nothing is fetched from workers, which may be suspended or lost by then.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from sweep.clusters.stop_request import StopRequest
     from sweep.store.lease.sessions import Session
 
-TASKS_A_SLOT = 2  # handed out for each thread of a worker: one runs, one waits
+TASKS_A_SLOT = 2  # per thread of a worker: one runs, one waits
 GONE = "the scheduler is gone"
-MOST_ROWS = 2**16  # of tasks that are handed out at once, some MB: Dask warns of more
-LOOK_SECONDS = 1.0  # between two looks how many workers there are
-TOGETHER_SECONDS = 0.1  # within which tasks have ended that are replaced together
+MOST_ROWS = 2**16  # of tasks handed out at once: some MB, since Dask warns of more
+LOOK_SECONDS = 1.0  # between two counts of the workers
+TOGETHER_SECONDS = 0.1  # tasks that end within this time are replaced together
 MOST_DEATHS = 150  # in a row, with nothing recorded, before the coordinator gives up too
 LEAST_BETWEEN = 0.05  # seconds between checkpoints of a task whose workers die again and again
 
 
 @contextlib.contextmanager
 def noticing_scheduler_loss(client: Client) -> Iterator[None]:
-    """Turn exceptions within this, after the loss of the scheduler, into `Interrupted`."""
+    """Context manager that turns exceptions into `Interrupted` if the scheduler is lost."""
     try:
         yield
     except (Interrupted, KeyboardInterrupt):
@@ -62,20 +62,20 @@ def noticing_scheduler_loss(client: Client) -> Iterator[None]:
 
 
 def count_tasks_at_once(client: Client, check: Check) -> int:
-    """Number of threads of all workers; `check` is called while this waits, and may raise."""
+    """Number of threads of all workers; `check` is called while waiting, and may raise."""
     threads: Mapping[str, int] = ask_cluster_with_retries(client, client.nthreads, check)
     return max(1, sum(threads.values()))
 
 
 def compute_and_report(task: RunTask | ReferenceTask, session: Session) -> None:
-    """Compute a task and send its receipt, the function that Dask calls on a worker."""
+    """Compute a task and send its receipt; this is the function that Dask calls on workers."""
     receipt, worker = compute_task(task, session), get_worker()
     worker.log_event(_topic(session), [worker.get_current_task(), tuple(receipt)])
 
 
 @contextlib.contextmanager
 def _receiving(client: Client, session: Session, receipts: dict[Key, Receipt]) -> Iterator[None]:
-    """Put the receipts of a session into a dict, within ``with``."""
+    """Context manager that puts the receipts of a session into a dict."""
 
     def note_receipt(event: tuple[float, tuple[Key, Sequence[Any]]]) -> None:
         _, (key, receipt) = event
@@ -109,21 +109,22 @@ def hand_out(
     tasks : list of PlannedTask or ReferenceTask
     session : sweep.store.lease.sessions.Session
     stop : sweep.clusters.stop_request.StopRequest
-        Once it is requested, no further task is handed out, and those that run end after their
-        current segments. None is handed out whose first segment would end after the deadline.
+        Once a stop is requested, no further task is handed out, and running ones end after their
+        current segments. No task is handed out whose first segment would end after the deadline.
     on_receipt : callable
         Called with each task that has ended and its `Receipt`.
     on_running : callable
-        Called about once a second with the running tasks, and with all that are to be done.
+        Called about once a second with the running tasks, and with all unfinished ones.
 
     Raises
     ------
     Interrupted
-        If a stop leaves tasks undone, or the disk is full.
+        If a stop leaves tasks unfinished, or the disk is full.
     Damaged
-        If a task met a file of the store that is.
+        If a task found a damaged file of the store.
     TaskFailed
-        If a task raised anything else. All of these after those that run have ended.
+        If a task raised any other exception. All exceptions are raised after running tasks have
+        ended.
     """
     own = _HandedOut(client, tasks, session, stop)
     stop.when_requested(lambda: stop_session_on_workers(client, session))
@@ -149,19 +150,19 @@ def hand_out(
 
 
 class _HandedOut:
-    """The tasks of `hand_out`: those that wait here, and those that Dask has.
+    """The tasks of `hand_out`: those that wait in this process, and those that Dask has.
 
     Attributes
     ----------
     waiting : deque of Task
     tasks : dict of Key to Task
-        That Dask has, in the order in which it got them, by the key of their future.
+        Tasks that Dask has, in the order of submission, by the key of their future.
     failure : (Task, BaseException), optional
-        The first task that raised, with what it raised.
+        The first task that raised an exception, and the exception.
     stopped : int
         Number of tasks that were stopped before they were done.
     receipts : dict of Key to Receipt
-        That have come, of tasks that Dask has.
+        Receipts of tasks whose future Dask has not finished yet.
     """
 
     def __init__(
@@ -175,15 +176,15 @@ class _HandedOut:
         self._completed = as_completed(loop=client.loop)
         self._slots, self._looked, self._took_receipts = 1, 0.0, 0.0
         self._deaths = 0  # of workers in a row, with nothing recorded
-        # What was recorded of tasks whose workers died.
+        # Recorded progress of tasks whose workers died.
         self._recorded: dict[tuple[str, int], tuple[int, int]] = {}
 
     def look(self) -> bool:
-        """Count the threads of all workers once in `LOOK_SECONDS`; whether it did."""
+        """Count the threads of all workers if `LOOK_SECONDS` are over; return whether it did."""
         if (now := time.monotonic()) < self._looked + LOOK_SECONDS:
             return False
         self._looked = now
-        with contextlib.suppress(OSError):  # the scheduler may be gone: its futures will say so
+        with contextlib.suppress(OSError):  # if the scheduler is gone, futures will show it
             slots = sum(self._client.nthreads().values())
             if not slots and self._stop.reason:
                 raise Interrupted(self._stop.reason)  # no worker is left to end its task
@@ -200,7 +201,7 @@ class _HandedOut:
             self._completed.update(futures)
 
     def _next_tasks(self) -> list[Task]:
-        """Take waiting tasks for which there is room, as many as go into one message."""
+        """Take the waiting tasks for which workers have room, as many as fit into one message."""
         tasks: list[Task] = []
         room, rows = TASKS_A_SLOT * self._slots - len(self.tasks), 0
         while self.waiting and len(tasks) < room and rows < MOST_ROWS:
@@ -213,24 +214,23 @@ class _HandedOut:
 
     @property
     def _is_over(self) -> bool:
-        """Whether no further task is handed out."""
+        """Whether no further tasks are handed out."""
         return bool(self._stop.reason) or self.failure is not None
 
     @property
     def running(self) -> list[Task]:
-        """The tasks that run, as far as this process knows without asking the scheduler."""
+        """The running tasks, as far as this process knows without asking the scheduler."""
         return list(self.tasks.values())[: self._slots]
 
     @property
     def left(self) -> list[Task]:
-        """All tasks that are to be done."""
+        """All unfinished tasks."""
         return [*self.tasks.values(), *(() if self._is_over else self.waiting)]
 
     def ended(self) -> Iterator[tuple[Task, Receipt]]:
-        """Wait for tasks to end, `LOOK_SECONDS` at most; those that have, with their receipts.
+        """Wait up to `LOOK_SECONDS` for tasks to end, and yield them with their receipts.
 
-        One that was lost with its worker, or that its worker stopped before it was done, waits
-        again.
+        A task that was lost with its worker, or stopped by it before its end, waits again.
         """
         with (news := self._completed.thread_condition):
             if not self._completed.has_ready():
@@ -265,7 +265,7 @@ class _HandedOut:
             self.waiting.appendleft(task)
 
     def _may_repeat(self, task: Task, error: KilledWorker) -> bool:
-        """Whether fewer than `MOST_DEATHS` workers died since something of a task was recorded."""
+        """Whether fewer than `MOST_DEATHS` workers died since a task last recorded progress."""
         before, now = self._recorded.get(task.key, (0, 0)), recorded_progress_of_task(task)
         self._recorded[task.key] = now
         self._deaths = 0 if now > before else self._deaths + error.allowed_failures + 1
@@ -273,7 +273,7 @@ class _HandedOut:
 
 
 def _error_of(future: Future[None]) -> BaseException | None:
-    with contextlib.suppress(CancelledError):  # when the scheduler is gone, at any time
+    with contextlib.suppress(CancelledError):  # at any time, if the scheduler is gone
         return future.exception() if future.status == "error" else None
     return None
 

@@ -1,8 +1,8 @@
 """Merge stores of one study into a new one; the sources are only read.
 
-The study of the new store has the tables of all sources, and the store the runs that they ask for.
-A run that is computed is copied from the first source that has it, as a record, which is folded as
-one of a worker. The store is made beside its place, and renamed when it is complete.
+The study of the new store has the tables of all sources, and the store has their runs. A computed
+run is copied from the first source that has it, as a record, which is folded like the records of
+workers. The new store is built under another name beside its place, and renamed when complete.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
 
-Progress = Callable[[str, int, int], object]  # what is read or written, how much, of how much
+Progress = Callable[[str, int, int], object]  # activity, amount done, total amount
 
-BLOCK_BYTES = 2**26  # of rows that are compared or copied at once
+BLOCK_BYTES = 2**26  # size of rows that are compared or copied at once
 SESSION = "merge"  # of the records
 # Arrays that may differ between two computations of a run.
 OWN = {"cpu_time", "wall_time", variables.ENVIRONMENT, CHECKPOINT.name}
@@ -64,11 +64,11 @@ class Share:
     both : int
         Number of computed runs that a later source has as well.
     differing : int
-        Number of these whose results differ there; those of the first source were taken.
+        Number of these runs whose results differ; those of the first source were taken.
     pending : int
         Number of runs that are not computed yet.
     left_out : int
-        Number of computed runs that no study asks for any more.
+        Number of computed runs that are no longer in any study.
     """
 
     experiment: str
@@ -80,7 +80,7 @@ class Share:
     left_out: int
 
     def in_words(self, sources: Sequence[str]) -> str:
-        """How many runs came from which source, and what became of the others."""
+        """Describe how many runs came from each source, and which were left out."""
         pairs = zip(self.taken, sources, strict=True)
         taken = ", ".join(f"{count:,} from {source}" for count, source in pairs if count)
         text = f"{self.experiment}: {taken or 'no computed runs'}"
@@ -139,16 +139,16 @@ def merge(
     Parameters
     ----------
     paths : sequence of str or Path
-        Two stores or more. A run that is computed in several is taken from the first of them.
+        Two or more stores. A run that is computed in several is taken from the first of them.
     out : str or Path
-        Place of the new store.
+        Path of the new store.
     prefer_first : bool
         Whether to take runs from the first source even if their results differ in another one.
     trust_plugins : bool
-        Whether to approve the plugins that the stores bring: with them it is known which runs
-        are the same. See `sweep.plugins.approvals`.
+        Whether to approve the plugins of the stores, which are needed to tell which runs are equal.
+        See `sweep.plugins.approvals`.
     progress : callable
-        ``progress(what, done, of)`` is called with what is read or merged, and how far it is.
+        Called as ``progress(what, done, of)`` with the activity and how far it is.
 
     Returns
     -------
@@ -157,10 +157,10 @@ def merge(
     Raises
     ------
     StoreError
-        If a source is no store, damaged, leased by another process, or contradicts the others; if
-        runs differ; if there is something at `out`. Then nothing is written.
+        If a source is not a store, is damaged, is leased by another process, or contradicts the
+        others; if runs differ; or if `out` exists. Then nothing is written.
     InputError
-        If a store brings a plugin that this user has not approved; nor then.
+        If a store has a plugin that this user has not approved. Then nothing is written.
     """
     stores, target = [Store.at(path).absolute() for path in paths], Store.at(out).absolute()
     _check_places(stores, target)
@@ -193,7 +193,7 @@ def merge(
 
 
 def _check_places(stores: Sequence[Store], out: Store) -> None:
-    """Raise `StoreError` unless there are stores to read, and a free place to write to."""
+    """Raise `StoreError` unless all sources are stores, and the target path is free."""
     if len({store.real for store in stores}) < max(2, len(stores)):
         raise StoreError("a merge needs two stores or more, each named once")
     for store in stores:
@@ -207,7 +207,7 @@ def _check_places(stores: Sequence[Store], out: Store) -> None:
 
 
 def _leasing_source(store: Store) -> contextlib.AbstractContextManager[object]:
-    """Holds the lease of a source; of one that is read-only, it is only checked that it is free."""
+    """Hold the lease of a source; if the source is read-only, only check that it has no lease."""
     places = store.place, store.lease_file.parent
     try:
         if isinstance(store.place, ObjectPlace):
@@ -225,7 +225,7 @@ def _leasing_source(store: Store) -> contextlib.AbstractContextManager[object]:
 
 
 def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> Study:
-    """Read the study of a source, whose plugins run if they are approved; verify the source."""
+    """Verify a source and read its study, with its plugins if they are approved."""
     study = stored_study(store, trust_plugins=trust_plugins)
     if any(is_growing(store, name) for name in store.experiments):
         raise StoreError(f"{store} was left while it grew; `sweep run` mends it")
@@ -243,7 +243,7 @@ def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> St
 
 
 def _united_study(stores: Sequence[Store], studies: Sequence[Study]) -> Study:
-    """Unite the studies of all sources; refuse those that differ in more than their runs."""
+    """Unite the studies of all sources; refuse studies that differ in more than their runs."""
     whole = studies[0]
     for store, study in zip(stores[1:], studies[1:], strict=True):
         if study.name != whole.name:
@@ -263,7 +263,7 @@ def _united_study(stores: Sequence[Store], studies: Sequence[Study]) -> Study:
 
 
 def _attributes_of_sources(stores: Sequence[Store]) -> dict[str, Any]:
-    """Attributes of the root that say by which hosts and versions the runs were computed."""
+    """Root attributes with the hosts and versions that computed the runs."""
     hosts: list[dict[str, Any]] = []
     merged: list[dict[str, Any]] = []
     numbers: dict[str, Any] = {}
@@ -286,7 +286,7 @@ class _Source:
     ----------
     ids : ndarray of bytes, shape (rows,)
     whole : ndarray of int
-        Rows all samples of which are computed, or of runs that have failed.
+        Rows of runs that are complete or have failed.
     """
 
     def __init__(self, store: Store, group: str, samples: int) -> None:
@@ -304,7 +304,7 @@ class _Source:
     def columns(
         self, arrays: Mapping[str, ArrayFiles], rows: NDArray[np.intp]
     ) -> dict[str, np.ndarray]:
-        """Values of rows for arrays of another store, which may have shorter or longer states."""
+        """Values of rows for the arrays of another store, whose states may differ in length."""
         found = {}
         for name, array in arrays.items():
             shape = (len(rows), *array.row_shape(self.samples))
@@ -318,7 +318,7 @@ class _Source:
     def blocks(
         self, arrays: Mapping[str, ArrayFiles], rows: NDArray[np.intp]
     ) -> Iterator[NDArray[np.intp]]:
-        """Parts of some rows, of a size that memory has room for."""
+        """Parts of some rows that fit into memory."""
         shapes = [(one.dtype.itemsize, *one.row_shape(self.samples)) for one in arrays.values()]
         length = max(1, BLOCK_BYTES // max(1, sum(map(math.prod, shapes))))
         return (rows[first : first + length] for first in range(0, len(rows), length))
@@ -326,7 +326,7 @@ class _Source:
     def differs(
         self, own: NDArray[np.intp], other: _Source, theirs: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
-        """Which rows have other results in another source; time and host are not compared."""
+        """Which rows differ in their results from another source; ignores times and hosts."""
         names = other.arrays.keys() - OWN
         arrays = {key: of for key, of in written_by_tasks(self.arrays).items() if key in names}
         found = np.zeros(len(own), dtype=bool)
@@ -344,16 +344,16 @@ def _common_extent(one: np.ndarray, other: np.ndarray) -> tuple[slice, ...]:
 
 
 class _Union:
-    """The runs, or references, of a group, each from the first source that has it whole.
+    """The runs or references of a group, each from the first source that has it completely.
 
     Attributes
     ----------
     sources : list of _Source
-        Of those that have the group.
+        The sources that have the group.
     source, row : ndarray of int, shape (runs,)
-        Which of these each run is taken from, -1 if none has it; and its row there.
+        Index of the source of each run, -1 if there is none; and the row in this source.
     again : list of tuple
-        Later sources, their runs that are taken from one before, and the rows of these.
+        Later sources, with their runs that are taken from an earlier one, and the rows of these.
     """
 
     def __init__(
@@ -371,7 +371,7 @@ class _Union:
             self.again.append((source, runs[~new], rows[~new]))
 
     def differing(self) -> Iterator[tuple[int, str]]:
-        """Runs that have other results in a later source, with both rows in words."""
+        """Yield runs whose results differ in a later source, with a text that names both rows."""
         for other, runs, theirs in self.again:
             for number, source in enumerate(self.sources):
                 mine = self.source[runs] == number
@@ -382,7 +382,7 @@ class _Union:
 
 
 def _union_of_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Union:
-    """Unite the runs of an experiment; refuse sources with runs that their study lacks."""
+    """Unite the runs of an experiment; refuse a source with runs that its study lacks."""
     name, ids = experiment.name, expand_experiment(experiment).run_id.astype("S16")
     union = _Union(stores, name, ids, len(experiment.times))
     for source in union.sources:
@@ -399,7 +399,7 @@ def _union_of_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _
 def _count_and_compare(
     stores: Sequence[Store], unions: Sequence[_Union], prefer_first: bool
 ) -> list[Share]:
-    """The `Share` of each experiment; refuses runs that differ unless the first are preferred."""
+    """The `Share` of each experiment; refuse differing runs unless `prefer_first` is set."""
     shares, first = [], ""
     for union in unions:
         differing = list(union.differing())
@@ -434,7 +434,7 @@ def _count_and_compare(
 
 
 def _copy_rows(store: Store, union: _Union) -> None:
-    """Copy the rows of a union into the new store, one row of shards after another."""
+    """Copy the rows of a union into the new store, one row of shards after the other."""
     arrays = written_by_tasks(store.arrays_of_group(union.group))
     size = arrays[variables.SAMPLE_COUNT.name].chunks[0]
     for shard_row, first in enumerate(range(0, len(union.ids), size)):

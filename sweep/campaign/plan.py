@@ -1,13 +1,13 @@
-"""Plan the part of a study that its store lacks: what it costs, and its tasks.
+"""Plan the part of a study that its store lacks: its cost and its tasks.
 
-Neighbouring runs of one method and system are integrated together, as batches. One batch of each
-kind is measured, see `sweep.campaign.probe`; all others follow by counting. A task is a range of
-rows whose batches take about as long as a task should.
+Neighbouring runs of one method and system are integrated together in batches. One batch of each
+kind is measured, see `sweep.campaign.probe`, and the cost of all others is computed from it. A task
+is a range of rows whose batches take about the time that a task should take.
 
-A `Planner` does so in a thread of its own, and writes nothing: kernels compile while the cluster
-starts, and runs of the experiments that are planned begin while those of others are. Nothing waits
-for the thread where a run ends early: a kernel that compiles cannot be interrupted, and takes
-seconds.
+A `Planner` plans in a separate thread and writes nothing. So kernels compile while the cluster
+starts, and runs of planned experiments begin while other experiments are still being planned. A run
+that ends early does not wait for the thread, since a compilation takes seconds and cannot be
+interrupted.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.run_table import RunTable
 
-# CPU seconds that a batch takes beside those of a probe, which is repeated, while caches are cold:
-# the first ones of each kind.
+# Additional CPU seconds of the first batches of each kind, while caches are cold; probes are
+# repeated and do not show them.
 COLD_SECONDS, COLD_BATCHES = 7e-4, 10
-WRITE_SECONDS = 3e-4  # of one variable of a record, folding included
+WRITE_SECONDS = 3e-4  # to write one variable of a record, including folding
 REFERENCES_OF_TASK = 16
-REFERENCES_TRIED = 3  # of an experiment, from the middle one on, until one meets its tolerance
-COORDINATES = 10  # along the runs, with a scanned axis
+REFERENCES_TRIED = 3  # per experiment, from the middle one on, until one meets its tolerance
+COORDINATES = 10  # number of coordinates along the runs, with one scanned axis
 LEAST_TASK, MOST_TASK = 0.25, 30.0  # seconds; Dask takes 1.5 ms a task
-TASKS_PER_WORKER = 3  # that the work left is divided into
+TASKS_PER_WORKER = 3  # into which the remaining work is divided
 LOOK_SECONDS = 0.1
-PATIENCE = 2.0  # seconds for all to be planned, which is enough where nothing compiles
+PATIENCE = 2.0  # seconds to wait for all plans, enough if nothing compiles
 THREAD = "geosweep-planner"
 COST = np.dtype([(name, float) for name in Cost._fields])
 
@@ -85,13 +85,13 @@ class Preparation:
     Parameters
     ----------
     what : str
-        Such as ``rk4 on nbody_sphere``.
+        Description, such as ``rk4 on nbody_sphere``.
     done, of : int
-        Number of measurements that are done, and of all.
+        Number of finished measurements, and of all.
     kernel : str
-        Name of the kernel that compiles now; empty if none does.
+        Name of the kernel that is being compiled; empty if there is none.
     kernels : int
-        Number of kernels that were compiled so far, with that one.
+        Number of kernels compiled so far, including this one.
     """
 
     what: str
@@ -109,10 +109,10 @@ class Preparation:
 
 
 class ExperimentPlan:
-    """The pending runs of an experiment in batches, and what they cost once that is measured.
+    """The pending runs of an experiment in batches, and their cost once it is measured.
 
-    Batches are in the order of the store, each in a row of shards. A worker makes the same of a
-    task's runs, if the task begins with one of them.
+    Batches are in the order of the store, and each lies in one row of shards. A worker divides a
+    task into the same batches, since each task begins with a batch.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ class ExperimentPlan:
     Attributes
     ----------
     row, size, kind : ndarray of int, shape (batches,)
-        First row, number of runs, and index into `probes`: batches of a kind have the same
-        integrator and number of rows of the system, and are all in lanes, or all of one run.
+        First row, number of runs, and index into `probes`. Batches of a kind have the same
+        integrator and number of rows of the system, and either all or none are in lanes.
     work : ndarray, shape (batches,)
-        Work that is left, in units of `RunProbe.work`.
+        Remaining work, in units of `RunProbe.work`.
     costs : ndarray of COST, shape (kinds,)
         The `sweep.campaign.probe.Cost` of each kind.
     """
@@ -156,7 +156,7 @@ class ExperimentPlan:
 
     @functools.cached_property
     def recipe(self) -> Recipe:
-        """What is recorded of each run, of which all tasks have one: references are found by it."""
+        """What is recorded of each run; one object for all tasks, by which references are found."""
         experiment = self.entry.experiment
         return Recipe(
             time_axis=experiment.time_axis,
@@ -168,7 +168,7 @@ class ExperimentPlan:
 
     @functools.cached_property
     def systems(self) -> tuple[NamedComponent, ...]:
-        """The systems of the table."""
+        """The systems of the run table."""
         library, made = self.entry.experiment.library, self.entry.table.systems
         return tuple(NamedComponent.of(own.name, own.parameters, library) for own in made)
 
@@ -180,7 +180,7 @@ class ExperimentPlan:
 
     @functools.cached_property
     def probes(self) -> list[RunProbe]:
-        """A batch of each kind, amid its work: half of it is of batches with as much at most."""
+        """A batch of each kind with median work: half of all work is in smaller batches."""
         order = np.lexsort((self.work, self.kind))
         until = np.append(0.0, np.cumsum(self.work[order]))
         ends = np.cumsum(np.bincount(self.kind))
@@ -207,20 +207,20 @@ class ExperimentPlan:
 
     @functools.cached_property
     def references(self) -> LackingReferences | None:
-        """Those that the runs need; None if the experiment has none."""
+        """The references that the runs need; None if the experiment has none."""
         found = references_of_run_table(self.entry.table)
         return None if found is None else LackingReferences(self, found)
 
     @property
     def all_probes(self) -> tuple[RunProbe | ReferenceProbe, ...]:
-        """What was measured: with its kernels all of the experiment can be computed."""
+        """All probes; their kernels are all that the experiment needs."""
         return *self.probes, *(self.references.probes[:1] if self.references else ())
 
     def measure(self, seconds: float) -> Iterator[str]:
-        """Measure all kinds, each by so many seconds of integration, and the references.
+        """Measure all kinds, each for some seconds of integration, and the references.
 
-        Yields what is measured before each measurement. Structure is measured once for each size of
-        system, of fixed and of adaptive steps, since that is linear algebra, mostly.
+        Yields a description before each measurement. The cost of structure is measured once for
+        each size of system and kind of step, fixed or adaptive, since it is mostly linear algebra.
         """
         structure: dict[tuple[bool, int], float] = {}
         for i, probe in enumerate(self.probes):
@@ -250,13 +250,13 @@ class ExperimentPlan:
         return found
 
     def _cost(self, name: str) -> NDArray[np.float64]:
-        """A field of the costs, of each batch."""
+        """A field of the costs for each batch."""
         found: NDArray[np.float64] = self.costs[name][self.kind]
         return found
 
     @functools.cached_property
     def until(self) -> NDArray[np.float64]:
-        """Expected seconds of all batches up to each of them."""
+        """Cumulative expected seconds of the batches."""
         return np.cumsum(self.integration + self.recording)
 
     @property
@@ -266,13 +266,13 @@ class ExperimentPlan:
 
     @property
     def cpu_seconds(self) -> float:
-        """Expected CPU seconds of integrations, those of references included."""
+        """Expected CPU seconds of integrations, including references."""
         cold = COLD_SECONDS * np.minimum(np.bincount(self.kind), COLD_BATCHES).sum()
         return float(self.integration.sum() + cold + self.reference_seconds.sum())
 
     @property
     def seconds_of_task(self) -> float:
-        """Expected seconds that a task takes however many runs it has: to write a record."""
+        """Expected seconds per task, whatever its number of runs, to write a record."""
         return WRITE_SECONDS * (len(self._numbers_of_variables) + len(variables.RUN_VARIABLES))
 
     @property
@@ -300,7 +300,7 @@ class ExperimentPlan:
         along_run = math.ceil(runs / coordinate_chunk_size(runs))
         found = create.layout_of_entry(self.entry).files(runs, samples, series, scalars)
         found += math.ceil(runs / INITIAL_CHUNK) + COORDINATES * along_run + 3  # the other axes
-        found += series + scalars + COORDINATES + 3 + 3  # metadata, also of both groups
+        found += series + scalars + COORDINATES + 3 + 3  # metadata, including both groups
         if self.references:
             references, ends = self.references.every, len(variables.OF_REFERENCE_ENDS)
             size = len(references.ids), references.samples
@@ -314,18 +314,18 @@ class ExperimentPlan:
 
     @functools.cached_property
     def _numbers_of_variables(self) -> list[int]:
-        """Numbers of a run at a sample, of each of the variables over time."""
+        """Count of numbers per run and sample of each variable over time."""
         sampled = variables.sampled_variables(self.entry.experiment, self.entry.table.systems)
         return [self._most_numbers if len(variable.dims) > 2 else 1 for variable in sampled]
 
     @property
     def _most_numbers(self) -> int:
-        """Numbers of the largest state."""
+        """Count of numbers in the largest state."""
         return 3 * int(self._rows_of_systems.max())
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Costs of the experiment, as a flat dict; steps of adaptive runs are predicted."""
+        """Costs of the experiment as a flat dict; steps of adaptive runs are predictions."""
         pending = int(self.entry.pending.sum())
         numbers = self._samples * sum(self._numbers_of_variables)
         return {
@@ -344,11 +344,11 @@ class ExperimentPlan:
     # --- tasks ---------------------------------------------------------------------------------
 
     def divide(self, workers: int) -> Iterator[tuple[range, int, float]]:
-        """Yield rows, number of runs and expected seconds of each task of the runs.
+        """Yield rows, number of runs and expected seconds of each run task.
 
-        Tasks get smaller: each takes a share of the work that is left (guided self-scheduling), so
-        that the workers end together. A task begins with a batch, lies in one row of shards, and
-        its results fit into the memory of a worker.
+        Tasks get smaller: each takes a share of the remaining work (guided self-scheduling), so
+        that all workers end at about the same time. A task begins with a batch, lies in one row of
+        shards, and its results fit into the memory of a worker.
         """
         row, until, fixed = self.row, self.until, self.seconds_of_task
         shard = row // self.shard_rows
@@ -369,20 +369,20 @@ class ExperimentPlan:
                 begin, before = end, seconds
 
     def count_tasks(self, workers: int) -> int:
-        """Number of tasks that `make_tasks` would make, about."""
+        """Approximate number of tasks that `make_tasks` would make."""
         references = math.ceil(self.lacking_references / REFERENCES_OF_TASK)
         return references + sum(1 for _ in self.divide(workers))
 
 
 def _begins(changes: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Where groups of neighbours begin: at each change, and after so many."""
+    """Indices at which groups begin: at each change, and after `most` elements."""
     begins = np.flatnonzero(changes)
     nth = np.arange(len(changes)) - np.repeat(begins, np.diff(begins, append=len(changes)))
     return np.flatnonzero(nth % most == 0)
 
 
 def _work_of_methods(table: RunTable) -> NDArray[np.float64]:
-    """Work of a run by each of a table's methods, in units of `RunProbe.work`."""
+    """Work of a run with each method of a table, in units of `RunProbe.work`."""
     axis, methods = table.experiment.time_axis, table.methods
     work = np.rint(axis.interval / methods.step_size) * float(axis.intervals)
     for i in np.unique(methods.integrator[methods.adaptive]).tolist():
@@ -393,7 +393,7 @@ def _work_of_methods(table: RunTable) -> NDArray[np.float64]:
 
 
 class LackingReferences:
-    """The references of an experiment, and what pending runs need of them.
+    """The references of an experiment, and the part of them that pending runs need.
 
     Parameters
     ----------
@@ -403,11 +403,11 @@ class LackingReferences:
     Attributes
     ----------
     rows, stored : ndarray of int, shape (references,)
-        Row of each in the store, once there are tasks, and number of samples that are there.
+        Row of each in the store, known once there are tasks, and number of its stored samples.
     left, seconds : ndarray, shape (references,)
-        Fraction of each that is needed, and not computed yet; what that takes once it is measured.
+        Fraction of each that is needed but not computed yet, and the expected seconds for it.
     probes : list of ReferenceProbe
-        A few of those of which something is left.
+        Probes of a few references that are not complete.
     """
 
     def __init__(self, plan: ExperimentPlan, every: References) -> None:
@@ -431,7 +431,7 @@ class LackingReferences:
             self.probes.append(ReferenceProbe(system, self.solver, *starts))
 
     def measure(self, seconds: float) -> None:
-        """Measure one of them by so many seconds of integration.
+        """Measure one reference for some seconds of integration.
 
         Raises
         ------
@@ -443,13 +443,13 @@ class LackingReferences:
             try:
                 self.seconds = self.left * probe.seconds(seconds)
                 return
-            except InputError as error:  # of this start, or of the study
+            except InputError as error:  # with this start, or with any
                 unmet = unmet or error
         if unmet is not None:
             raise unmet
 
     def tasks(self, plan: ExperimentPlan, store: Store, every: float) -> Iterator[ReferenceTask]:
-        """Yield tasks for those that are needed, with a checkpoint `every` so many seconds."""
+        """Yield tasks for the needed references, with a checkpoint after each `every` seconds."""
         entry, table = plan.entry, plan.entry.table
         group = store.group(references_group_name(entry.name), "a")
         self.rows = rows = self.every.rows(group)
@@ -478,7 +478,7 @@ class LackingReferences:
 
 
 def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
-    """Plans as a table with a row for each experiment, and a line of totals."""
+    """Format plans as a table with a row for each experiment, and a line of totals."""
     rows = [plan.facts for plan in plans]
     cells = [
         [
@@ -495,7 +495,7 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     )
     text = f"{count_with_noun(runs, 'run')} to compute in {count_with_noun(tasks, 'task')}, "
     text += f"{about_duration(seconds)} of CPU time"
-    # Steps are taken again to measure something: with tangent vectors, or backwards.
+    # Some measurements take steps again, with tangent vectors or backwards.
     measured = any(
         name.startswith(variables.MEASURED)
         for plan in plans
@@ -520,7 +520,7 @@ def _byte_count_text(count: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Expected cost of the part of a study that its store lacks; as text, what `sweep plan` prints.
+    """Expected cost of the part of a study that its store lacks; its text is that of `sweep plan`.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ class Plan:
 
     @property
     def cpu_seconds(self) -> float:
-        """Expected CPU seconds, right within a factor of two."""
+        """Expected CPU seconds, accurate to a factor of two."""
         return sum(plan.cpu_seconds for plan in self.experiments)
 
     @property
@@ -565,16 +565,16 @@ def plan(
     trust_plugins: bool = False,
     preparing: Callable[[Preparation], object] = lambda now: None,
 ) -> Plan:
-    """Plan a study as `sweep plan` does: nothing is written.
+    """Plan a study like `sweep plan`, without writing anything.
 
     Parameters
     ----------
     study, store, trust_plugins
-        As in `sweep.run`; of a store that exists only what it lacks is counted.
+        As in `sweep.run`. If the store exists, only missing runs are counted.
     workers : int, optional
-        Processes for which tasks are counted; one a core unless given.
+        Number of processes for which tasks are counted; by default one per core.
     preparing : callable, optional
-        Called with each `Preparation`: what is measured, or compiled, now.
+        Called with a `Preparation` for each measurement or compilation.
 
     Returns
     -------
@@ -583,7 +583,7 @@ def plan(
     Raises
     ------
     StudyError, StoreError, InputError
-        As `sweep.run`.
+        As in `sweep.run`.
     """
     loaded, store = resolve_study_and_store(study, store, trust_plugins)
     with Planner(diff.diff_store_against_study(store, loaded), lambda: None, preparing) as planner:
@@ -594,15 +594,15 @@ def plan(
 
 
 class Planner:
-    """Plans experiments in a thread of its own; a context manager.
+    """Context manager that plans experiments in a separate thread.
 
     Parameters
     ----------
     entries : list of sweep.store.diff.ExperimentDiff
     check : callable
-        Called in the thread that waits in `next_plans`; raises where the run is to end.
+        Called repeatedly while `next_plans` waits, in its thread; raises if the run has to end.
     on_preparation : callable
-        Called there with the latest `Preparation`, as often as one looks.
+        Called in the same thread with the latest `Preparation`.
 
     Attributes
     ----------
@@ -619,7 +619,7 @@ class Planner:
         self.plans: list[ExperimentPlan] = []
         self.entries, self._check, self._on_preparation = entries, check, on_preparation
         self._patient_until, self._stopped = time.monotonic() + PATIENCE, False
-        # What the thread has made, what it measures now, and what it has raised.
+        # Set by the thread: finished plans, the present measurement, and an exception.
         self._made: list[ExperimentPlan] = []
         self._now = Preparation("", 0, 0)
         self._error: BaseException | None = None
@@ -630,7 +630,7 @@ class Planner:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._stopped = True  # and it ends before the next kernel
+        self._stopped = True  # the thread ends before the next kernel
 
     @property
     def ended(self) -> bool:
@@ -638,9 +638,9 @@ class Planner:
         return len(self.plans) == len(self.entries)
 
     def next_plans(self) -> list[ExperimentPlan]:
-        """Wait for further plans; returns those that are ready, empty once there are no more.
+        """Wait for further plans and return those that are ready; empty once there are no more.
 
-        The first call waits up to `PATIENCE` seconds for all of them.
+        The first call waits up to `PATIENCE` seconds for all plans.
 
         Raises
         ------
@@ -678,7 +678,7 @@ class Planner:
             self._error = error
 
     def _compiling(self, kernel: str) -> None:
-        """Note that a kernel is compiled, since the disk cache lacks it."""
+        """Note that a kernel is being compiled because the disk cache lacks it."""
         self._now = replace(self._now, kernel=kernel, kernels=self._now.kernels + 1)
 
     def _check_stopped(self) -> None:
@@ -691,12 +691,12 @@ def _threads_of_planners() -> list[threading.Thread]:
 
 
 def is_planning() -> bool:
-    """Whether the thread of a planner still runs, perhaps compiling a kernel."""
+    """Whether the thread of a planner is still running, perhaps compiling a kernel."""
     return bool(_threads_of_planners())
 
 
 def wait_for_planners() -> None:
-    """Wait for the threads of planners: Python may not end while LLVM calls it from one."""
+    """Wait for the threads of planners, since Python must not end while LLVM runs in one."""
     for thread in _threads_of_planners():
         thread.join()
 
@@ -713,21 +713,21 @@ def make_tasks(
     workers: int,
     checkpoint_every: float = CHECKPOINT_EVERY,
 ) -> tuple[list[ReferenceTask], list[PlannedTask]]:
-    """Make the tasks of all pending work: those of references, which come first, and of runs.
+    """Make the tasks of all pending work: for references, which are computed first, and for runs.
 
     Run tasks are ordered by repeat, then by row of shards, then by cost. All methods have their
-    first repeat before any has its second, so that a slow minute of the machine affects all of
-    them, and none in all of its repeats. Rows of shards follow one another, that with the most work
-    first, so that few have records that are not folded. Within a row the longest task comes first.
+    first repeat before any has its second. So a slow minute of the machine affects all methods, but
+    not all repeats of one. Rows of shards follow one another, the one with the most work first, so
+    that few have records that are not folded. Within a row, the longest task comes first.
 
     Parameters
     ----------
     store : Store
-        With all rows of the plans.
+        The store, which already has all rows of the plans.
     plans : list of ExperimentPlan
     workers : int
     checkpoint_every : float
-        Seconds.
+        Seconds between checkpoints.
 
     Returns
     -------
@@ -760,15 +760,15 @@ def make_tasks(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedTask(Task):
-    """A `RunTask` that is built when it is sent; until then it is only a range of rows.
+    """A range of rows from which a `RunTask` is built when it is sent.
 
     Parameters
     ----------
     plan : ExperimentPlan
     rows : range
-        Of the store; the task has the pending runs in them.
+        Rows of the store; the task computes the pending runs in them.
     count : int
-        Number of these.
+        Number of these runs.
     """
 
     plan: ExperimentPlan

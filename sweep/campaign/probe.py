@@ -1,7 +1,7 @@
-"""Probes: what a batch of runs, or a reference, costs, by taking some of its steps.
+"""Probes measure the cost of a batch of runs, or of a reference, by taking some of its steps.
 
-A probe takes one step, then more and more, until they take long enough; the rest follows by
-counting. A step compiles the kernels, too: workers take one of each probe before tasks.
+A probe takes one step, then more and more until they take long enough; the total cost is
+extrapolated. The first step also compiles the kernels, so workers take it before tasks begin.
 Times are CPU seconds of this thread.
 """
 
@@ -30,19 +30,19 @@ from sweep.study import variables
 if TYPE_CHECKING:
     from sweep.study.run_table import States
 
-REPEATS = 2  # of the measurement of one of few batches: other processes disturb a single one
-# Seconds of integration that are measured, of each of many probes and of one alone: together they
-# are to take some tenths of a second.
+REPEATS = 2  # of a measurement if there are few, since other processes disturb a single one
+# Seconds of integration that each of many probes measures, and a single one; all probes together
+# should take some tenths of a second.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
-REPEATED_SECONDS = 1e-3  # and more are measured again: what is shorter is one of many
-LOADING_SECONDS = 0.1  # of what is measured once: after more, kernels may have been compiled in it
-MOST_TOGETHER = 16  # batches that are recorded at once to see how long that takes for each
+REPEATED_SECONDS = 1e-3  # measurements of at least this are repeated; shorter ones are some of many
+LOADING_SECONDS = 0.1  # a single measurement longer than this may include compilation
+MOST_TOGETHER = 16  # batches that are recorded at once, to measure the time for each
 MOST_GROWTH = 64  # of the number of steps from one measurement to the next
 IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
 
 
 def seconds_of_probes(count: int) -> float:
-    """Seconds of integration that each of so many probes measures."""
+    """Seconds of integration that each of `count` probes measures."""
     return min(max(ALL_SECONDS / max(count, 1), LEAST_SECONDS), MOST_SECONDS)
 
 
@@ -52,15 +52,16 @@ class Cost(NamedTuple):
     Parameters
     ----------
     call : float
-        Seconds of a batch without any step.
+        Seconds of a batch without any steps.
     unit : float
         Seconds of a unit of work, see `RunProbe.work`.
     steps : float
         Steps of a run in a unit of work.
     run : float
-        Seconds of a run besides the integration: to record it, with all of its samples.
+        Seconds of a run besides the integration, to record all its samples.
     beside : float
-        The same in integrations: to count steps, follow tangent vectors, go back.
+        Time of a run to count steps, follow tangent vectors and go back, relative to the
+        integration.
     """
 
     call: float
@@ -71,18 +72,18 @@ class Cost(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a part of a batch or a reference took.
+    """The measured cost of a part of a batch or a reference.
 
     Parameters
     ----------
     seconds, besides : float
-        CPU seconds of the integration, and of all else.
+        CPU seconds of the integration, and of everything else.
     done : float
-        Fraction of the duration; 1 where nothing is left, as after a failure.
+        Fraction of the duration that is done; 1 if nothing is left, as after a failure.
     steps : int
-        Of one run.
+        Number of steps of one run.
     samples : int
-        That were reached after the start.
+        Number of samples reached after the start.
     """
 
     seconds: float
@@ -93,11 +94,11 @@ class Part(NamedTuple):
 
 
 def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, int]:
-    """Take one step, and as many as take so many seconds more, or all; the least of `REPEATS`.
+    """Measure one step, and as many steps as take `seconds` more; the least time of `REPEATS`.
 
-    A few steps tell little where a call takes longer than they do, as on a busy machine. Of many
-    batches each is measured once: what disturbs some of them hardly changes their sum. Returns both
-    parts, and the number of steps that were asked for.
+    A few steps are not enough if a call takes longer than they do, as on a busy machine. If there
+    are many batches, each is measured once, since disturbances hardly change their sum. Returns
+    both parts, and the number of steps that were requested.
     """
     repeats = REPEATS if seconds >= REPEATED_SECONDS else 1
     first = last = _least([take(1) for _ in range(repeats)])
@@ -112,13 +113,13 @@ def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, i
 
 
 def _least(parts: Sequence[Part]) -> Part:
-    """What one part took at least, of several measurements."""
+    """The least cost among several measurements of one part."""
     least = {name: min(getattr(part, name) for part in parts) for name in ("seconds", "besides")}
     return parts[0]._replace(**least)
 
 
 def _line(first: Part, last: Part) -> tuple[float, float]:
-    """Seconds of a call without any step, and those more that the whole duration takes."""
+    """Seconds of a call without any steps, and additional seconds for the whole duration."""
     if not (last.done > first.done and last.seconds > first.seconds):
         return 0.0, last.seconds / last.done
     whole = (last.seconds - first.seconds) / (last.done - first.done)
@@ -126,7 +127,7 @@ def _line(first: Part, last: Part) -> tuple[float, float]:
 
 
 def _part_of_duration(times: NDArray[np.float64], sample: int, part: float) -> float:
-    """What of the duration is done at a sample, and some of the way to the next one."""
+    """Fraction of the duration that is done at a sample and `part` of the next interval."""
     ahead = times[min(sample + 1, len(times) - 1)] - times[sample]
     return max(float((times[sample] + part * ahead) / times[-1]), 1e-12)
 
@@ -144,10 +145,10 @@ class RunProbe:
     step_size, tolerance : float
         One of them is NaN.
     steps_per_sample : int
-        Steps in an interval of the time axis; without meaning where there is a tolerance.
+        Steps in an interval of the time axis; meaningless if there is a tolerance.
     work : float
-        Units of work of the whole batch: steps of each run or, of an adaptive integrator, the
-        duration times the tolerance to the power -1/order, which steps are proportional to.
+        Work of the whole batch: the number of steps of each run or, for an adaptive integrator, the
+        duration times the tolerance to the power -1/order, to which steps are proportional.
     """
 
     recipe: Recipe
@@ -163,11 +164,11 @@ class RunProbe:
         return f"{self.integrator.name} on {self.system.name}"
 
     def compile(self) -> None:
-        """Compile all kernels that such a batch needs, by a step."""
+        """Compile all kernels that such batches need, by taking a step."""
         self.structure_seconds()
 
     def structure_seconds(self) -> float:
-        """Measure the CPU seconds that the measurement of a run's structure takes."""
+        """CPU seconds of the measurement of a run's structure."""
         integration = self._begun()
         if not integration.extendable:
             return self._with_equal_steps(1).structure_seconds()
@@ -175,15 +176,15 @@ class RunProbe:
         return seconds if seconds < LOADING_SECONDS else self._measure_structure(integration)
 
     def _begun(self) -> Integration:
-        """The integration, with the kernels that take its steps."""
+        """The integration, with its step kernels loaded."""
         integration = Integration(self.recipe, self.system, self.integrator)
         self._advance(integration, 1)
         return integration
 
     def cost(self, seconds: float) -> Cost:
-        """Measure the `Cost` of such batches by so many seconds of integration.
+        """Measure the `Cost` of such batches for some seconds of integration.
 
-        Without the measurement of a run's structure, whose kernels are loaded here.
+        This does not include the measurement of a run's structure, but loads its kernels.
         """
         integration = self._begun()
         if not integration.extendable:
@@ -214,9 +215,9 @@ class RunProbe:
     def _besides_among_others(
         self, integration: Integration, alone: float, seconds: float
     ) -> float:
-        """Seconds to record a sample of the batch, which takes so many when it is recorded alone.
+        """Seconds to record a sample of the batch among others; `alone` is the time by itself.
 
-        Workers record many at once where these take few seconds.
+        Workers record many samples at once if these take little time.
         """
         count = min(int(SECONDS_TOGETHER / max(seconds + alone, 1e-9)), MOST_TOGETHER)
         if count < 2 or len(self.initial) < WIDTH:
@@ -249,13 +250,13 @@ class RunProbe:
         )
 
     def _counted(self) -> RunProbe:
-        """The batch by the adaptive integrator whose number of steps the run takes."""
+        """The batch with the adaptive integrator that determines the number of steps."""
         name, library = dict(self.integrator.settings)[STEPS_OF], self.integrator.library
         recipe = replace(self.recipe, record=(), reference_samples=0)
         return replace(self, recipe=recipe, integrator=NamedComponent.of(name, {}, library))
 
     def _with_equal_steps(self, steps: float) -> RunProbe:
-        """The batch by the same integrator with a fixed step, about so many in the duration."""
+        """The batch with the same integrator and about `steps` fixed steps in the duration."""
         options = {key: value for key, value in self.integrator.settings if key != STEPS_OF}
         axis = self.recipe.time_axis
         each = max(1, round(steps / axis.intervals))
@@ -268,7 +269,7 @@ class RunProbe:
         )
 
     def _measure_structure(self, integration: Integration) -> float:
-        """CPU seconds to measure the structure of a run; of an adaptive one, to begin to."""
+        """CPU seconds to measure the structure of a run; for an adaptive one, of the beginning."""
         state = integration.starts(self.initial[:1])
         maps = integration.maps(state, self.tolerance, np.zeros((1, 0)), 1)
         began = time.thread_time()
@@ -278,7 +279,7 @@ class RunProbe:
 
     @property
     def _integrations_at_end(self) -> float:
-        """What follows the last step, in integrations of the batch."""
+        """Cost of what follows the last step, relative to the integration of the batch."""
         record, times = self.recipe.record, self.recipe.times
         if math.isnan(self.tolerance):
             return float(variables.REVERSAL_ERROR in record)
@@ -296,7 +297,7 @@ class ReferenceProbe:
     solver : DoubleSolver or PreciseSolver
     initial : ndarray, shape (rows, 3)
     known : ndarray, shape (rows, 3, 2), or None
-        The same in double-double, where it is known to more digits.
+        The initial state in double-double, if it is known to more digits.
     """
 
     system: NamedComponent
@@ -305,16 +306,16 @@ class ReferenceProbe:
     known: States | None
 
     def compile(self) -> None:
-        """Compile all kernels that it needs, by some steps."""
+        """Compile all kernels that the reference needs, by taking some steps."""
         self.solver.rehearse(make_system(self.system), self.initial, self.known)
 
     def seconds(self, measured: float) -> float:
-        """CPU seconds of the whole reference, of which so many are measured.
+        """Expected CPU seconds of the whole reference, of which `measured` seconds are measured.
 
         Raises
         ------
         InputError
-            If one in double-double does not meet its tolerance up to the last sample.
+            If a double-double reference does not meet its tolerance up to the last sample.
         """
         system, starts = make_system(self.system), (self.initial, self.known)
         self.compile()

@@ -1,8 +1,8 @@
 """Recommend an integrator: the cheapest that keeps errors below bounds until a time.
 
-The search is successive halving (Jamieson and Talwalkar, AISTATS 2016): all integrators that fit
-are run over a sixteenth of the time, at sizes a factor of two apart from the largest on, the
-cheaper ones over a quarter, the last few over the whole. Each round is an experiment of one store.
+The search is successive halving (Jamieson and Talwalkar, AISTATS 2016). All integrators that fit
+are run over a sixteenth of the time, at decreasing sizes a factor of two apart; the cheaper ones
+over a quarter; and the last few over the whole time. Each round is an experiment of one store.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ if TYPE_CHECKING:
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
 
-SEARCHED, HELD_BACK = 40, 40  # initial conditions, where they can be drawn
+SEARCHED, HELD_BACK = 40, 40  # initial conditions, if they can be drawn
 BLOCK = 3  # sizes that are tried together
-ROUNDS = (  # of a time of 1, with a sample for each sixteenth
+ROUNDS = (  # fractions of the time, with a sample for each sixteenth
     Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
     Round("quarter", 1 / 4, 4, factor=1.3, ahead=1, starts=8, repeats=2, worth=1.5),
     Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
 )
-ATTEMPTS = 3  # at most, to find a size at which the held-back starts keep the bounds
+ATTEMPTS = 3  # at a size at which the held-back starts keep the bounds
 CONFIDENCE = 0.95
-TIMINGS = 5  # of the last few
-HOPELESS = 4.0  # times the cost that a round begins with, at which none is expected to keep them
-NEAR_ROUND_OFF = 1e6  # times half a unit in the last place, below which errors may fall no further
-AT_FLOOR = 0.5  # power of the inverse cost with which errors fall at least, there
+TIMINGS = 5  # of each finalist
+HOPELESS = 4.0  # times a round's initial cost, at which integrators are given up
+NEAR_ROUND_OFF = 1e6  # times half a unit in the last place: errors below may not fall further
+AT_FLOOR = 0.5  # least power of the inverse cost with which errors fall near round-off
 AMOUNT, RATIO, COST = map(operator.attrgetter, ("amount", "ratio", "seconds"))  # of trials
 
 
@@ -113,23 +113,23 @@ class Recommendation:
     searched : int
         Number of initial conditions with which the size was chosen.
     held_back : int
-        Number of further ones by which the result was verified; 0 without any.
+        Number of further initial conditions that verified the result; may be 0.
     above : int
         Number of these at which a bound was exceeded.
     share : float
         Lower confidence limit of the share of new initial conditions that keep the bounds.
     confidence : float
-        Of that limit.
+        Confidence level of that limit.
     together : int
-        Number of runs that are integrated together in lanes; CPU times are those of one of them.
+        Number of runs that are integrated together in lanes; CPU times are per run.
     in_time : bool
         Whether the search ended within the budget.
     search_seconds : float
-        CPU seconds of all runs of the store, also of earlier searches.
+        CPU seconds of all runs in the store, including earlier searches.
     points : tuple of Choice
-        Whatever was run until the end, whether it keeps the bounds or not.
+        All choices that were run until the end, whether they keep the bounds or not.
     text : str
-        A study, as TOML, with the best integrator and the runners-up.
+        TOML text of a study with the best integrator and the runners-up.
     """
 
     study: str
@@ -192,31 +192,31 @@ def recommend(
     """Find the integrator and step size that keep errors below bounds at the least cost.
 
     All integrators that fit the system are candidates, with a fixed step or a tolerance. They are
-    run over a part of the time at sizes from the largest on, until the bounds are kept or others
-    keep them at far less cost; the cheaper ones longer, and the last few until the end. The
-    cheapest of these is verified from initial conditions that were held back.
+    run over a part of the time, at decreasing sizes, until they keep the bounds or others keep them
+    at far less cost. The cheaper ones are run longer, and the last few until the end. The cheapest
+    of these is verified with initial conditions that were held back.
 
     Parameters
     ----------
     study : str, Path, Store or Study
         A file, the name of a packaged study, a store or a study. Its system, parameters, initial
-        conditions and statistics count; its integrators and step sizes do not.
+        conditions and statistics are used; its integrators and step sizes are not.
     energy_error, global_error, momentum_error : float, optional
-        Bounds in the system's units, at least one. Errors of energy and momenta are their largest
-        changes; the global error is that of the state against a reference.
+        Bounds in the system's units, at least one. The error of energy or a momentum is its largest
+        change; the global error is that of the state against a reference.
     until : float, optional
-        In the study's unit of time; its duration unless given.
+        End time in the study's unit of time; by default its duration.
     experiment : str, optional
-        Needed where the study has several.
+        Name of the experiment; required if the study has several.
     budget : float, optional
         Seconds that the search may take.
     keep : str, Path or Store, optional
-        Store for the runs of the search, which all workers must see; the same search goes on from
-        what it has. A temporary directory unless given.
+        Store for the runs of the search, which all workers must see. A repeated search resumes from
+        it. By default a temporary directory.
     client, cluster, workers, scheduler, trust_plugins : optional
         As in `sweep.run`.
     say : callable, optional
-        Called with lines on the progress.
+        Called with lines of text on the progress.
 
     Returns
     -------
@@ -225,13 +225,13 @@ def recommend(
     Raises
     ------
     InputError
-        If there is no bound, the system has no such error, no integrator keeps the bounds (then
-        the message has the least error, and its cost), the experiment scans parameters, or the
+        If no bound is given, the system has no such error, no integrator keeps the bounds (then
+        the message has the least error and its cost), the experiment scans parameters, or the
         budget ends before any integrator was run until the end.
     StudyError
-        If the study has a problem.
+        If the study is not valid.
     Interrupted
-        At Ctrl-C; with `keep` the same search goes on.
+        On Ctrl-C. With `keep`, the same search resumes.
     """
     ends = time.monotonic() + check_number("budget", budget, above=0.0)
     spec = cluster_spec_from_arguments(cluster, workers, scheduler)
@@ -285,14 +285,14 @@ class _Search:
     Attributes
     ----------
     finalists : list of Trial
-        Of candidates that were run until the end and keep the bounds, the cheapest first.
+        Trials of candidates that were run until the end and keep the bounds, the cheapest first.
     in_time : bool
     """
 
     def __init__(self, bench: Bench, duration: float, say: Callable[[str], object]) -> None:
         self._bench, self._say = bench, say
         at_end_alone = bench.every_step and all(own.error == ENERGY for own in bench.bounds)
-        # What an experiment of a store keeps: a store takes searches that differ in it.
+        # Names of experiments contain these, so that a store can keep searches that differ in them.
         errors = [own.error.removesuffix("_error") for own in bench.bounds]
         time = f"{duration:.12g}".replace(".", "_").replace("+", "")
         name = "-".join([bench.experiment.name, *errors, time])
@@ -306,10 +306,10 @@ class _Search:
             for own in ROUNDS
         ]
         self._whole = self._rounds[-1]
-        self._begun: Mapping[Candidate, list[Trial]] = {}  # what the first round tried
-        self._until_end: dict[tuple[Candidate, float], Trial] = {}  # by the amount
+        self._begun: Mapping[Candidate, list[Trial]] = {}  # trials of the first round
+        self._until_end: dict[tuple[Candidate, float], Trial] = {}  # by candidate and amount
         self._stages: list[Stage] = []
-        self._held: Trial | None = None  # the first finalist, from starts that were held back
+        self._held: Trial | None = None  # the first finalist, with held-back starts
         self._attempt, self.in_time = 1, True
         self.finalists: list[Trial] = []
 
@@ -333,17 +333,17 @@ class _Search:
         self._choose(kept, SEARCHED)
 
     def verify(self) -> None:
-        """Run the cheapest of the finalists from initial conditions that were held back.
+        """Verify the cheapest finalist with initial conditions that were held back.
 
-        Where it exceeds a bound, the sizes of all are chosen again with these too, and the cheapest
-        is verified from new ones. Those that were left behind, at less cost than that, are tried as
-        well.
+        If it exceeds a bound, the sizes of all finalists are chosen again with these initial
+        conditions as well, and the cheapest is verified with new ones. Cheaper candidates that were
+        dropped before are tried as well.
 
         Raises
         ------
         OutOfBudget
         InputError
-            If none of the finalists keeps the bounds then.
+            If no finalist keeps the bounds.
         """
         whole, used = self._whole, SEARCHED
         while self._bench.drawn:
@@ -372,9 +372,9 @@ class _Search:
         return part.until * self._bench.experiment.time_unit
 
     def _cheapest_that_keep(self, part: Round, groups: Iterable[Asked]) -> list[Trial]:
-        """Of each candidate that keeps the bounds the trial of the largest size; cheapest first.
+        """The trials of the largest sizes that keep the bounds, one per candidate, cheapest first.
 
-        Of the first group in which one does; `InputError` if none does.
+        Groups are tried in order until one has such trials; `InputError` if none has.
         """
         for asked in groups:
             self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
@@ -391,9 +391,9 @@ class _Search:
     ) -> dict[Candidate, list[Trial]]:
         """Try sizes of candidates until each keeps the bounds, and the next larger size does not.
 
-        Or until others keep them, or are at round-off, at far less cost, or at the least known; or,
-        after the first round, at far more than they began with. Those go on first that have cost
-        least.
+        A candidate is given up if others keep the bounds, or are at round-off, at far less cost, or
+        if `least` is far below its cost; after the first round also if it costs far more than at
+        its beginning. Candidates that have cost least continue first.
         """
         tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
         begun = math.inf if part is self._rounds[0] else 0.0
@@ -406,26 +406,26 @@ class _Search:
             begun = begun or max(own.seconds for trials in tried.values() for own in trials)
             limit = part.worth * min(least, min(map(COST, done), default=HOPELESS * begun))
             more = {own: _amounts_to_try(trials, limit) for own, trials in tried.items()}
-            # The others wait: perhaps their turn never comes.
+            # The others wait; perhaps they are not needed.
             spent = {own: max(map(COST, tried[own])) for own, amounts in more.items() if amounts}
             turn = HOPELESS * min(spent.values(), default=0.0)
             asked = {own: more[own] for own in spent if spent[own] <= turn}
         return tried
 
     def _run(self, part: Round, asked: Asked, starts: int, repeats: int) -> list[Trial]:
-        """Run candidates, and keep in mind those that were run until the end."""
+        """Run candidates, and store the trials of those that were run until the end."""
         trials = self._bench.run(part, asked, starts, repeats=repeats)
         if part is self._whole:
             self._until_end |= {(own.candidate, own.amount): own for own in trials}
         return trials
 
     def _choose(self, kept: Sequence[Trial], starts: int) -> None:
-        """Make the finalists of trials: with repeated runs, which alternate; the cheapest first."""
+        """Choose the finalists from trials, timed by alternating repeated runs, cheapest first."""
         timed = self._run(self._whole, _amounts_of(kept), starts, TIMINGS)
         self.finalists, self._held = sorted(timed, key=COST), None
 
     def _no_integrator_does(self, tried: Mapping[Candidate, Sequence[Trial]]) -> InputError:
-        """The `InputError` if none keeps the bounds: with the least error until the end, its cost.
+        """The `InputError` if no candidate keeps the bounds, with the least error and its cost.
 
         Raises
         ------
@@ -485,17 +485,19 @@ class _Search:
 def _share_that_keeps(kept: int, count: int, attempt: int) -> float:
     """Lower confidence limit of the share of initial conditions that keep the bounds.
 
-    The one-sided lower limit of Clopper and Pearson (Biometrika 26, 1934). Each attempt, counted
-    from 1, spends half of the error probability that is left: all limits hold with `CONFIDENCE`.
+    This is the one-sided lower limit of Clopper and Pearson (Biometrika 26, 1934). Each attempt,
+    counted from 1, uses half of the remaining error probability, so that all limits together hold
+    with `CONFIDENCE`.
     """
     confidence = 1.0 - (1.0 - CONFIDENCE) * 0.5**attempt
     return float(betaincinv(kept, count - kept + 1, 1.0 - confidence)) if kept else 0.0
 
 
 def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Iterator[Asked]:
-    """What is asked of a round: sizes about those that kept the bounds in the one before.
+    """The sizes to try in a round, near those that kept the bounds in the round before.
 
-    Of the cheaper ones; then of the others, where none of these keeps the bounds any longer.
+    Yields those of the cheaper candidates first, and those of the others in case no cheaper one
+    keeps the bounds.
     """
     most = sum(own.seconds <= before.worth * kept[0].seconds for own in kept)
     for group in filter(None, (kept[:most], kept[most:])):
@@ -513,7 +515,7 @@ def _amounts_of(trials: Iterable[Trial]) -> Asked:
 
 
 def _coarsest_of_each(tried: Mapping[Candidate, Sequence[Trial]]) -> list[Trial]:
-    """Of each candidate that keeps the bounds the trial of the largest size."""
+    """The trial of the largest size for each candidate that keeps the bounds."""
     return [own for trials in tried.values() if (own := _coarsest_kept(trials))]
 
 
@@ -523,7 +525,7 @@ def _coarsest_kept(trials: Sequence[Trial]) -> Trial | None:
 
 
 def _is_at_floor(trials: Sequence[Trial]) -> bool:
-    """Whether errors no longer fall with the size, near round-off."""
+    """Whether errors are near round-off and no longer fall with the size."""
     known = sorted((own for own in trials if np.isfinite(own.ratio)), key=AMOUNT)
     if len(known) < BLOCK or not known[-1].ratio < NEAR_ROUND_OFF * known[-1].round_off:
         return False
@@ -534,8 +536,8 @@ def _is_at_floor(trials: Sequence[Trial]) -> bool:
 def _amounts_to_try(trials: Sequence[Trial], limit: float) -> list[float]:
     """The next amounts of a candidate to try, by exponential search (Bentley and Yao, 1976).
 
-    By factors of two until there are sizes that do and do not keep the bounds, then between these.
-    None where these are neighbours, or in vain.
+    Sizes change by factors of two until one keeps the bounds and another does not; then sizes
+    between the two are tried. Empty if these are neighbours, or further search is hopeless.
     """
     finest = max(trials, key=AMOUNT)
     candidate, part = finest.candidate, finest.part
@@ -553,7 +555,7 @@ def _amounts_to_try(trials: Sequence[Trial], limit: float) -> list[float]:
 
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
-    """The experiment of a name; the only one of a study unless given."""
+    """The experiment with a name; without a name, the only one of the study."""
     known = {own.name: own for own in study.experiments}
     if name is not None:
         check_known(f"experiment of {study.name}", name, known, key="experiment")

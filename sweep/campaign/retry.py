@@ -31,25 +31,25 @@ RowsByExperiment = dict[str, NDArray[np.intp]]
 def rows_of_failed_runs(
     store: Store, where: str = "", among: Sequence[str] = ()
 ) -> RowsByExperiment:
-    """Rows of failed runs of the study.
+    """Find the rows of failed runs in a store.
 
     Parameters
     ----------
     store : Store
     where : str
-        An expression as of `sweep.query`, ``step_size > 0.1``; empty: all.
+        Expression as for `sweep.query`, such as ``step_size > 0.1``; empty for all runs.
     among : sequence of str
-        Names of statuses; empty: all that are failures.
+        Names of statuses; empty for all failures.
 
     Returns
     -------
     dict of str to ndarray of int
-        Rows by experiment, where there are any.
+        Rows by experiment, for experiments with failed runs.
 
     Raises
     ------
     InputError
-        If the expression names a variable that no experiment has, or there is no such status.
+        If no experiment has a variable of the expression, or a status is unknown.
     """
     known = failure_status_names()
     for name in among:
@@ -80,32 +80,32 @@ def retry(
 ) -> Outcome | None:
     """Mark failed runs as not computed, and run the study of the store.
 
-    The lease is released in between: the run acquires it as any other does. Where another process
-    is quicker, that one computes the marked runs.
+    The lease is released in between, and the run acquires it like any other run. If another process
+    acquires it first, that process computes the marked runs.
 
     Parameters
     ----------
     store : str, Path or Store
     where : str, optional
-        Only runs for which this expression holds, as of `sweep.query`.
+        Only runs for which this expression holds, as for `sweep.query`.
     among : str or sequence of str, optional
-        Only runs of these statuses, such as ``"not_converged"``.
+        Only runs with these statuses, such as ``"not_converged"``.
     chosen : callable
         Called with the rows of failed runs by experiment, before anything is written.
     trust_plugins : bool
         Whether to approve the plugins that the store brings; see `sweep.plugins.approvals`.
     **options
-        Of `sweep.run`.
+        Options of `sweep.run`.
 
     Returns
     -------
     sweep.campaign.run.Outcome or None
-        None if no run is to be computed again, and none is pending from before.
+        None if there is no run to compute again, and none was pending.
 
     Raises
     ------
     InputError
-        As `rows_of_failed_runs` and `sweep.run`; then nothing was changed.
+        As in `rows_of_failed_runs` and `sweep.run`; then nothing is changed.
     """
     store = Store.at(store).absolute()
     among = (among,) if isinstance(among, str) else among
@@ -117,7 +117,7 @@ def retry(
         chosen(rows)
         if not rows and not any(entry.pending.any() for entry in entries):
             return None
-        # A worker that wakes may have records of these runs.
+        # A worker that was suspended may still write records of these runs.
         fold.end_session(store, lease)
         for name, mine in rows.items():
             mark_runs_not_computed(store, name, mine, lease.check)

@@ -1,4 +1,4 @@
-"""Rounds of a recommendation: ordinary runs of one store on one cluster, and what they measured."""
+"""Rounds of a recommendation: ordinary runs in one store on one cluster, and their results."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ KINDS = {ENERGY: "energy", MOMENTUM: "momentum_map"}
 SMALLEST_TOLERANCE, LARGEST_TOLERANCE = SMALLEST_TOLERANCES[DOUBLE][0], 0.01
 REFERENCE = "dop853"
 RESOLVED = 0.1  # fraction of a bound below which the error of a reference must be
-CHAOTIC = 0.01  # error of a reference, beyond which chaos dominates
-MOST_STEPS = 2**20  # of an adaptive run, and over the first part of the time of others
-REPEATS = 3  # in the study of an answer
-# Share of new initial conditions that may exceed the estimated error: in 19 of 20 sets of twenty,
-# all are below it then.
+CHAOTIC = 0.01  # error of a reference above which chaos dominates
+MOST_STEPS = 2**20  # of an adaptive run, and of other runs over the first part of the time
+REPEATS = 3  # in the study of a recommendation
+# Share of new initial conditions that may exceed the estimated error. With it, all errors of twenty
+# new initial conditions are below the estimate in 19 of 20 cases.
 RARE = 1 / 400
-TAIL, LEAST_TAIL = 4, 3  # the largest of so many errors belongs to the tail, and so many at least
-FARTHEST = 10.0  # times the largest error that was seen: what is known of a tail goes no farther
+TAIL, LEAST_TAIL = 4, 3  # one error of so many belongs to the tail; least size of the tail
+FARTHEST = 10.0  # times the largest error: the tail is not extrapolated farther
 
 
 class OutOfBudget(Exception):
-    """The time that a search may take is over."""
+    """The time budget of a search is spent."""
 
 
 # --- bounds on errors -----------------------------------------------------------------------------
@@ -70,13 +70,13 @@ class Bound:
     ----------
     error : {"energy_error", "momentum_error", "global_error"}
     most : float
-        In `units`.
+        The bound, in `units`.
     units : str
     quantities : tuple of str
-        Conserved quantities of the system, of which the largest error counts; empty for the error
-        against a reference.
+        Conserved quantities of the system, whose largest error counts; empty for the error against
+        a reference.
     columns : tuple of str
-        Variables of these quantities, as a store names them.
+        Names in the store of the variables of these quantities.
     """
 
     error: str
@@ -87,7 +87,7 @@ class Bound:
 
     @classmethod
     def of_system(cls, system: System, error: str, most: float) -> Bound:
-        """The bound on an error of a system; `InputError` if that has no such error."""
+        """The bound on an error of a system; `InputError` if the system has no such error."""
         most = check_number(error, most, above=0.0)
         if error == GLOBAL:
             (units, *others) = dict.fromkeys(own.units for own in system.state_errors)
@@ -118,9 +118,9 @@ class Bound:
         return f"{value:{digits}} {self.units}".removesuffix(" 1")
 
     def largest_errors(self, dataset: xr.Dataset, every_step: bool) -> NDArray[np.float64]:
-        """The largest error of each run, of the energy over all steps where these are recorded.
+        """The largest error of each run; that of the energy is over all steps, if recorded.
 
-        Infinite where the run failed, or one is not finite.
+        Infinite if the run failed, or an error is not finite.
         """
         ending = "_abs_max" if every_step and self.error == ENERGY else ""
         names = [f"{name}_error{ending}" for name in self.quantities] or [self.error]
@@ -132,7 +132,7 @@ class Bound:
     def round_off(self, dataset: xr.Dataset) -> float:
         """Error from rounding the quantities by half a unit in the last place.
 
-        For errors of states, whose rows are of norm 1 or so, that of the number 1.
+        For errors of states, whose rows have norms of about 1, it is that of the number 1.
         """
         sizes = [np.abs(dataset[name].values[:, 0]).max() for name in self.columns]
         return float(np.finfo(float).eps / 2 * max(sizes, default=1.0))
@@ -141,8 +141,9 @@ class Bound:
 def rare_error(errors: ArrayLike) -> float:
     """Estimate the error that a share of `RARE` of new initial conditions exceeds.
 
-    Weissman's quantile (J. Amer. Statist. Assoc. 73, 1978) of the tail that the largest quarter of
-    the errors has, by Hill's estimator; at least the largest of them, at most `FARTHEST` times it.
+    This is Weissman's quantile (J. Amer. Statist. Assoc. 73, 1978), with Hill's estimator for the
+    tail of the largest quarter of the errors. It is at least the largest error, and at most
+    `FARTHEST` times it.
     """
     errors = np.sort(np.asarray(errors, dtype=float))
     count, largest = len(errors), float(errors[-1])
@@ -159,26 +160,26 @@ def rare_error(errors: ArrayLike) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """An experiment of the store: integrators until a time, from some initial conditions.
+    """A round, which is one experiment of the store: integrators until a time from some starts.
 
     Parameters
     ----------
     name : str
-        Of the experiment.
+        Name of the experiment.
     until : float
-        In the study's unit of time.
+        End time in the study's unit of time.
     samples : int
         Number of equal sample intervals.
     factor : float
-        About that of neighbouring sizes, in the end.
+        Approximate ratio of neighbouring sizes at the end of the round.
     ahead : int
-        Number of sizes that are tried together where none keeps the bounds yet.
+        Number of sizes that are tried together as long as none keeps the bounds.
     starts : int
-        Number of initial conditions, where they can be drawn.
+        Number of initial conditions, if they can be drawn.
     repeats : int
-        Of each run, by which costs are compared.
+        Number of repeats of each run, by which costs are compared.
     worth : float
-        Times the least cost, up to which integrators go on.
+        Multiple of the least cost up to which integrators continue.
     """
 
     name: str
@@ -195,8 +196,9 @@ class Round:
 class Candidate:
     """An integrator that fits the system, and the sizes that it can have.
 
-    A size is a step size or a tolerance. It is given by an *amount*, to which its cost is
-    proportional: the steps in a sample interval, or what a tolerance makes of the largest one.
+    A size is a step size or a tolerance. It is given by an *amount* that is proportional to its
+    cost: the steps in a sample interval or, for a tolerance, the factor by which the cost exceeds
+    that of the largest tolerance.
     """
 
     name: str
@@ -215,14 +217,14 @@ class Candidate:
         return float(LARGEST_TOLERANCE * amount**-order)
 
     def amount_in(self, part: Round, amount: float, before: Round) -> float:
-        """The amount in a round that gives the size, or a little less, of that in another one."""
+        """The amount in a round with the same size as an amount in another, or a little less."""
         if self.adaptive:
             return amount
         interval, other = part.until / part.samples, before.until / before.samples
         return max(1, math.ceil(amount * interval / other * (1 - 1e-9)))
 
     def finer(self, part: Round, amount: float, factor: float, count: int = 1) -> list[float]:
-        """The next larger amounts, about a factor apart; fewer where there are no more."""
+        """The next larger amounts, about a factor apart; fewer if there are no more."""
         found: list[float] = []
         while len(found) < count:
             amount = amount * factor if self.adaptive else max(amount + 1, round(amount * factor))
@@ -232,7 +234,7 @@ class Candidate:
         return found
 
     def coarser(self, amount: float, factor: float, count: int = 1) -> list[float]:
-        """The next smaller amounts, as of `finer`."""
+        """The next smaller amounts, as in `finer`."""
         found: list[float] = []
         while len(found) < count:
             amount = amount / factor if self.adaptive else min(amount - 1, round(amount / factor))
@@ -257,15 +259,15 @@ class Choice:
         Whether `size` is a tolerance instead of a step size.
     size : float
     seconds, seconds_next : float
-        CPU seconds of a run until the end: the least of its repeats, which alternate with those of
-        other integrators, and the next to that; medians over the starts.
+        CPU seconds of a run until the end: the least and the second least of its repeats, which
+        alternate with those of other integrators; medians over the starts.
     steps : float
         Number of steps of such a run.
     errors : dict of str to float
         Largest value of each error, over all initial conditions that were tried.
     is_apart : bool
-        Whether it costs more than the second least time of the best, and than its least by a
-        tenth: by less CPU times are not told apart.
+        Whether it is distinctly more expensive than the best: its time exceeds the second least
+        time of the best, and the least by a tenth.
     at_largest : bool
         Whether a run can have no larger size.
     """
@@ -284,18 +286,19 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trial:
-    """What the runs of a candidate at one size measured.
+    """The results of the runs of a candidate at one size.
 
     Parameters
     ----------
     candidate : Candidate
     part : Round
     amount : float
-        As of `Candidate`.
+        Amount as in `Candidate`.
     ratios : ndarray, shape (starts,)
-        Largest error divided by its bound, the maximum over errors; infinite where a run failed.
+        Largest error divided by its bound, the maximum over errors; infinite if the run failed.
     ratio : float
-        That which few new initial conditions would exceed; the largest, if none can be drawn.
+        Estimate that few new initial conditions would exceed; the largest ratio, if none can be
+        drawn.
     round_off : float
         Error of half a unit in the last place, divided by its bound; the maximum over errors.
     choice : Choice
@@ -321,7 +324,7 @@ class Trial:
         return self.choice.seconds
 
     def amount_in(self, part: Round) -> float:
-        """The amount in another round that gives its size."""
+        """The amount in another round that gives the same size."""
         return self.candidate.amount_in(part, self.amount, self.part)
 
 
@@ -336,11 +339,11 @@ class Bench:
         The experiment of the study whose system, initial conditions and statistics count.
     bounds : tuple of Bound
     store : Store
-        Of its own; runs that it has already are not computed again.
+        Store of the search; runs that it has already are not computed again.
     connect : callable
-        The `distributed.Client` to compute on; called where a run is not there yet.
+        Returns the `distributed.Client` to compute on; called only if a run is missing.
     ends : float
-        Of `time.monotonic`.
+        End of the time budget, by `time.monotonic`.
     """
 
     study: Study
@@ -375,9 +378,9 @@ class Bench:
     def run(
         self, part: Round, asked: Asked, starts: int, first: int = 0, repeats: int = 1
     ) -> list[Trial]:
-        """Run candidates at some amounts, from so many starts where they can be drawn.
+        """Run candidates at some amounts, from `starts` initial conditions if they can be drawn.
 
-        With `first` the `Trial`s are of those that were drawn after so many alone.
+        The `Trial`s do not count the `first` initial conditions that were drawn.
 
         Raises
         ------
@@ -401,7 +404,7 @@ class Bench:
         return self._trials(part, asked, expand_experiment(study.experiments[0]), before)
 
     def keep_study(self) -> None:
-        """Make the study of all these runs that of the store, which another search may have had."""
+        """Make all runs of this search the study of the store, which may have that of another."""
         study = unite_studies(self._asked)
         if self.store.anew().attributes["studies"] != [study.text]:
             run(study, self.store, watcher=Watcher())
@@ -447,7 +450,7 @@ class Bench:
         return Study(name, (grid,), text=text, library=library)
 
     def answer_text(self, part: Round, found: Sequence[Trial]) -> str:
-        """The text of a study of some integrators at their sizes, with the starts as asked for."""
+        """The text of a study with some integrators at their sizes, and the original starts."""
         sizes = {own.candidate: [own.candidate.size(own.amount, part)] for own in found}
         part = dataclasses.replace(part, name=self.experiment.name)
         record = dict.fromkeys([*self._table.get("record", []), *self._quantities])
@@ -457,7 +460,7 @@ class Bench:
     def _text(
         self, name: str, part: Round, sizes: Asked, record: Iterable[str], changes: dict[str, Any]
     ) -> str:
-        """The text of a study of some integrators, on the system and from its starts."""
+        """The text of a study with some integrators on the system."""
         kept = ("system", "parameters", "time_unit", "initial_condition", "statistics", "max_steps")
         table = {"name": part.name} | {key: self._table[key] for key in kept if key in self._table}
         table["integrators"] = [
@@ -472,10 +475,10 @@ class Bench:
         return write_study_text({"format": 1, "name": name} | plugins, [table])
 
     def _trials(self, part: Round, asked: Asked, table: RunTable, before: int) -> list[Trial]:
-        """What the runs of a table measured, by candidate and amount.
+        """The trials of the runs in a table, by candidate and amount.
 
-        Those that the store has beside them do not count, so that a search that resumes decides as
-        before; nor do the first members of ensembles, `before` others, and then starts of others.
+        Other runs of the store do not count, so that a resumed search decides as before. Neither do
+        the first `before` members of ensembles and, if there are any, single starts.
         """
         counts = [
             np.arange(own.size) >= (before if isinstance(own, RandomStarts) else before * own.size)
@@ -488,7 +491,7 @@ class Bench:
         if variables.REFERENCE_ERROR in dataset:
             known = dataset[variables.REFERENCE_ERROR].values[dataset["status"].values <= 0]
             self._check_references(dataset["time"].values, known)
-        # As repeats, sizes of candidates, and starts.
+        # Axes: repeats, sizes of candidates, starts.
         cpu_time, steps = (
             dataset[name].values.reshape(ids.shape) for name in ("cpu_time", "steps")
         )
@@ -527,7 +530,7 @@ class Bench:
         uncertain, last = np.nanmax(errors[:, 1:]), times[int(np.argmax(unresolved))]
         remedies = ["a shorter time" if last == 0 else f"a time until {last:.15g}"]
         if uncertain < CHAOTIC:
-            least = 1.05 * uncertain / RESOLVED  # which two digits do not round below
+            least = 1.05 * uncertain / RESOLVED  # a margin for rounding to two digits
             remedies.append(f"a bound of at least {least:.1e}")
         raise InputError(
             f"{GLOBAL} = {most:g} cannot be told until t = {times[-1]:g}: the reference itself is "

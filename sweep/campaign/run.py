@@ -1,24 +1,25 @@
-"""Run a study: compare it with its store, plan, compute what is missing, fold the results.
+"""Run a study: compare it with its store, plan, compute missing runs, and fold the results.
 
-How results come into a store, and stay right whatever dies meanwhile:
+How results get into a store, and stay correct whichever process dies:
 
-- One process at a time holds the *lease* of the store: the coordinator. Its lease has a unique
-  *fencing token*, and before each write on which results depend the coordinator checks that the
-  lease still bears it.
+- One process at a time, the coordinator, holds the *lease* of the store. The lease has a unique
+  *fencing token*. Before each write on which results depend, the coordinator checks that the lease
+  still has this token.
 - The coordinator begins a *session*, whose name the store keeps, and sends session and token with
   every task to the workers of a Dask cluster.
-- A worker *commits* finished runs by *records*: immutable files, put atomically, whose names have
-  the session. Runs that are not finished it stores in *checkpoints*, records that also have the
-  state of the integrator.
+- A worker *commits* finished runs as *records*: immutable files, written atomically, whose names
+  contain the session. It stores unfinished runs in *checkpoints*, which are records that also
+  contain the state of the integrator.
 - Once all tasks of a row of shards have committed, the coordinator *folds* their records into the
-  arrays of the store. Readers take records that are not folded yet as if they were.
-- A task whose worker died is handed out again, and *resumes*: rows in a record are done, the others
-  go on from their last checkpoint, bit for bit as if nothing had happened. Where the first worker
-  lives after all, both put the same results, and one record counts.
-- After the death of a coordinator the next one acquires the lease: now the earlier one and its
-  workers are *fenced off*, since the token that they check is no longer that of the lease. The next
-  one folds what the earlier session has committed, with what a worker has put after its last check,
-  and begins its own session: from then on records of the earlier one are ignored.
+  arrays of the store. Readers use records that are not folded yet as if they were.
+- A task whose worker died is handed out again, and *resumes*: rows in a record are done, and the
+  others continue from their last checkpoint, bit for bit as if nothing had happened. If the first
+  worker is still alive, both write the same results, and one record counts.
+- After the death of a coordinator, the next one acquires the lease. Then the earlier one and its
+  workers are *fenced off*, since the lease no longer has the token that they check. The next
+  coordinator folds all that the earlier session has committed, including what a worker has written
+  after its last check, and begins its own session. From then on, records of the earlier session are
+  ignored.
 
 So `sweep run` repeated is all that is ever needed to complete a study. The parts are in
 `sweep.store.lease`, `sweep.store.commit`, which has the steps of a commit one by one,
@@ -43,7 +44,7 @@ from integrators.compiler.kernels import checking
 from integrators.errors import check_number
 from integrators.html import html_text
 from integrators.status import COMPLETE, STATUS
-from sweep import campaign, clusters  # of what imports Dask, when something is computed
+from sweep import campaign, clusters  # whose modules import Dask only when something is computed
 from sweep.analysis.rows import Rows
 from sweep.campaign.plan import Planner, make_tasks
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
@@ -103,7 +104,7 @@ class Tally:
     runs : int
         Runs of the study.
     done : int
-        Runs of these that are committed.
+        Number of these runs that are committed.
     failed : tuple of (str, int)
         Number of runs by status, other than ``complete``.
     """
@@ -116,15 +117,15 @@ class Tally:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run of a study: what its store has, and why it ended early.
+    """Result of `run`: the state of the store, and why the run ended early.
 
     Parameters
     ----------
     store : Path or ObjectPlace
     tallies : tuple of Tally
     stopped : str
-        Why it ended early; empty if it did not. A run whose store was taken over ended early, also
-        where the other process has computed all the rest.
+        Reason of an early end; otherwise empty. A run whose store was taken over ended early, even
+        if the other process has computed all the rest.
     """
 
     store: Place
@@ -133,17 +134,17 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every run is committed, whatever its status, and it did not end early."""
+        """Whether every run is committed, whatever its status, and there was no early end."""
         return not self.stopped and all(tally.done == tally.runs for tally in self.tallies)
 
     @property
     def failed(self) -> int:
-        """Number of runs that did not complete."""
+        """Number of committed runs that failed."""
         return sum(count for tally in self.tallies for _, count in tally.failed)
 
     @property
     def rows(self) -> Rows:
-        """Runs of each experiment, how many are done and how many failed: `Rows` of dicts."""
+        """Numbers of all, committed and failed runs of each experiment: `Rows` of dicts."""
         return Rows(
             {"experiment": tally.experiment, "runs": tally.runs, "done": tally.done}
             | {"failed": sum(count for _, count in tally.failed)}
@@ -152,7 +153,7 @@ class Outcome:
         )
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """The experiments as a `pandas.DataFrame`: runs, how many are done, how many failed."""
+        """Numbers of all, committed and failed runs of each experiment: a `pandas.DataFrame`."""
         return self.rows.to_dataframe()
 
     @property
@@ -166,7 +167,7 @@ class Outcome:
 
     @property
     def in_words(self) -> str:
-        """How the run ended, in a line."""
+        """One line that says how the run ended."""
         runs, done = (sum(getattr(own, name) for own in self.tallies) for name in ("runs", "done"))
         if self.complete:
             return f"Complete: {runs:,} runs in {self.store}"
@@ -194,31 +195,31 @@ def run(
     name: str = "",
     trust_plugins: bool = False,
 ) -> Outcome:
-    """Run a study on a Dask cluster, into its store; what is there already is kept.
+    """Run a study on a Dask cluster into its store; existing results are kept.
 
     Parameters
     ----------
     study : str, Path, Store or Study
-        A file, the name of a packaged study, or a store, whose own study goes on.
+        A file, the name of a packaged study, or a store, whose study is continued.
     store : str, Path or Store, optional
-        ``./NAME.zarr`` unless given; all workers must see it. Or ``s3://BUCKET/PATH``.
+        A path that all workers can see, or ``s3://BUCKET/PATH``; by default ``./NAME.zarr``.
     client : distributed.Client, optional
         Client of a running cluster, which is left running.
     cluster : ClusterSpec or str, optional
         Workers to compute on, instead of `client`; or the name of a profile in Dask's
         configuration.
     workers : int, optional
-        Processes of a cluster that is started; unless given, one a core of the local one, but no
-        more than there are tasks.
+        Number of processes of a cluster to start. By default a local cluster has one per core, but
+        no more than there are tasks.
     scheduler : str, optional
-        Address of a running scheduler, instead of a cluster that is started.
+        Address of a running scheduler, instead of starting a cluster.
     max_time : float, optional
-        Seconds after which the run ends, with what is committed; running it again resumes.
+        Seconds after which the run ends, with all committed runs; running it again resumes.
     checkpoint_every : float, optional
-        Seconds between two commits or checkpoints of a task, about: unfinished runs are stored
-        after half as long. A task whose worker is killed loses about as much at most.
+        Approximate seconds between two commits of a task; unfinished runs are stored in checkpoints
+        twice as often. A task whose worker is killed loses at most about this much work.
     watcher : Watcher, optional
-        Callbacks for the progress; unless given, a notebook shows it.
+        Callbacks for the progress; by default it is shown in notebooks.
     name : str, optional
         Name by which `sweep cancel` can end the run even before it has the lease.
     trust_plugins : bool
@@ -234,17 +235,17 @@ def run(
     StudyError
         If the study is not valid.
     StoreError
-        If the store is another study's, or cannot be written, or another process writes to it.
+        If the store belongs to another study, cannot be written, or is leased by another process.
     InputError
         If a number is not positive, a cluster cannot be reached or started, or a store brings a
         plugin that this user has not approved.
     TaskFailed
-        If a task raised; what was committed stays.
+        If a task raised an exception; committed runs stay.
     StoreLost
         If the store was moved, deleted or replaced meanwhile.
     Interrupted
-        If the disk is full, or the bucket fails, where this process writes; or if a shutdown is
-        requested before it has the lease. Any other early end is an `Outcome` that says why.
+        If this process cannot write, since the disk is full or the bucket fails; or if a stop is
+        requested before it has the lease. Any other early end is an `Outcome` with the reason.
     """
     watcher = watcher or (NotebookWatcher() if is_notebook() else Watcher())
     study, store = resolve_study_and_store(study, store, trust_plugins)
@@ -295,7 +296,7 @@ class _Coordinator:
     watcher: Watcher
     checkpoint_every: float
     presence: StorePresence
-    # Of what is computed, known once there is a cluster.
+    # Known once there is a cluster.
     client: Client = field(init=False)
     session: Session = field(init=False)
     noted: ProgressFile = field(init=False)
@@ -303,13 +304,13 @@ class _Coordinator:
     told: set[str] = field(default_factory=set)  # steps, with file and line, whose error was said
 
     def run(self, client: Client | None, spec: ClusterSpec) -> Outcome:
-        """Create or extend the store, and compute what it lacks; returns the `Outcome`."""
+        """Create or extend the store, compute what it lacks, and return the `Outcome`."""
         if (root := self.store.existing_root()) is not None:
             self.presence.note_store()
             fold.fold_leftovers(self.store, self.lease)
             root = self.store.root()
         entries = diff.diff_root_against_study(self.store, root, self.study)
-        if not sessions.is_process_computing_tasks():  # else whoever submitted it has approved them
+        if not sessions.is_process_computing_tasks():  # else approved at submission
             approvals.approve_plugins(self.study.library.plugins)
         self.watcher.compared(entries)
         try:
@@ -319,8 +320,7 @@ class _Coordinator:
                     return _fold_and_tally(self.store, entries, stopped, self.lease)
             self._create_or_grow_store(entries)
             return _fold_and_tally(self.store, entries, "", self.lease)
-        # Before anything was computed; or the lease was lost when all was, and the tallies are
-        # those of the beginning.
+        # For an end before anything is computed, or a loss of the lease after everything is.
         except Interrupted as reason:
             tallies = tuple(
                 Tally(entry.name, entry.table.size, int((~entry.pending).sum()), ())
@@ -331,7 +331,7 @@ class _Coordinator:
     def _connecting(
         self, client: Client | None, spec: ClusterSpec
     ) -> contextlib.AbstractContextManager[Connect]:
-        """The workers: of a client, or of a cluster that is started or connected."""
+        """Context manager for the client: the given one, or that of a cluster."""
         if client is not None:
             return contextlib.nullcontext(lambda tasks: client)
         found: contextlib.AbstractContextManager[Connect] = clusters.connect.starting_or_connecting(
@@ -340,7 +340,7 @@ class _Coordinator:
         return found
 
     def _compute_pending(self, entries: Sequence[ExperimentDiff], connected: Connect) -> str:
-        """Create or grow the store and compute what is pending; returns why it stopped, or none."""
+        """Create or grow the store, compute pending runs, and return the reason of an early end."""
         check, cores = self.lease.check, os.cpu_count() or 1
         self.session = Session(uuid.uuid4().hex, self.lease.token, code_hash())
         with Planner(
@@ -358,7 +358,7 @@ class _Coordinator:
                 self.stop.check()
                 self._compile(plans)
             anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
-            if anew:  # a worker that wakes may have records of it
+            if anew:  # a worker that was suspended may still have records of it
                 fold.end_session(self.store, self.lease)
             for group, rows in anew.items():
                 mark_runs_not_computed(self.store, group, rows, check)
@@ -368,7 +368,7 @@ class _Coordinator:
             return self._compute(planner)
 
     def _create_or_grow_store(self, entries: Sequence[ExperimentDiff]) -> bool:
-        """Create or grow the store, which is read anew from then on; whether it is a new one."""
+        """Create or grow the store, and open it again; return whether it is new."""
         check = self.lease.check
         is_new = create.create_or_grow_store(self.store, self.study, entries, check)
         self.store = self.store.anew()
@@ -390,7 +390,7 @@ class _Coordinator:
         noted = {"hosts": hosts, provenance.ATTRIBUTE: environments}
         if known | noted != known or not self.store.consolidated:
             create.set_root_attributes(self.store, noted, check)
-        # Results may depend on the kind, through the sines and logarithms of the math library.
+        # Results may depend on the kind of machine, through sines and logarithms of its library.
         kinds = sorted({host["kind"] for host in hosts if "kind" in host})
         if len(kinds) > 1:
             self.watcher.said(
@@ -399,7 +399,7 @@ class _Coordinator:
             )
 
     def _compile(self, plans: Sequence[ExperimentPlan]) -> None:
-        """Compile the kernels once on each host and kind of CPU, unless the planner has done it."""
+        """Compile the kernels once per host and kind of CPU, unless the planner has done so."""
         if addresses := clusters.workers.first_worker_of_each_kind(self.workers):
             self.watcher.said(f"Compiling kernels on {count_with_noun(len(addresses), 'worker')}")
             probes = [probe for plan in plans for probe in plan.all_probes]
@@ -411,7 +411,7 @@ class _Coordinator:
                 raise
 
     def _compute(self, planner: Planner) -> str:
-        """Compute all that is pending; returns why it stopped, if it did."""
+        """Compute all pending runs; return the reason of an early end, if any."""
         self._record_workers()
         self.noted = ProgressFile(self.store, self.lease.token)
         progress = Progress(sum(int(entry.pending.sum()) for entry in planner.entries))
@@ -433,9 +433,9 @@ class _Coordinator:
         return ""
 
     def _tasks_of_plans(self, planner: Planner, progress: Progress) -> Iterator[list[Task]]:
-        """Tasks that can be computed now, as soon as their experiments are planned.
+        """Yield lists of tasks that can be computed now, as their experiments are planned.
 
-        References and runs that wait for none, then the others.
+        First come references and runs that need none, then the other runs.
         """
         known = any(entry.known for entry in planner.entries)
         counted = ProgressCounter(self.store).count() if known else ()
@@ -465,14 +465,14 @@ class _Coordinator:
             try:
                 if plans := planner.next_plans():
                     self._compile(plans)
-            except KeyboardInterrupt:  # as in a stop while tasks run: there are results
+            except KeyboardInterrupt:  # as for a stop while tasks run, since there are results
                 raise Interrupted(self.stop.reason) from None
 
     def _hand_out(self, tasks: Sequence[Task], progress: Progress) -> None:
         """Compute tasks, and fold their records."""
 
         def show() -> None:
-            if not self.stop.reason:  # or the rest will not be computed now
+            if not self.stop.reason:  # after a stop the rest is not computed
                 self.watcher.progressed(str(progress), progress.share)
 
         def on_running(running: Sequence[Task], left: Sequence[Task]) -> None:
@@ -506,9 +506,10 @@ class _Coordinator:
 def _fold_and_tally(
     store: Store, entries: Sequence[ExperimentDiff], stopped: str, lease: Lease
 ) -> Outcome:
-    """Fold all records and end a complete session, if the lease is held; count what is done.
+    """Fold all records, end the session if it is complete, and count committed runs.
 
-    A request to stop that finds all done has stopped nothing; who has lost the lease says so.
+    Nothing is written if the lease is lost, which the `Outcome` says. A request to stop is ignored
+    if all runs are done.
     """
     writes = lease.is_held()
     try:

@@ -1,10 +1,10 @@
 """Submit the coordinator of a study to a cluster or a batch system, and return at once.
 
-It is an ordinary coordinator: it holds the lease of the store while it works, and what is committed
-stays. On a running cluster it is a task. If its worker dies, Dask runs the task again on another
-one, which resumes from the store, once the lease of the first is free: two never work at once. In a
-batch system it is a job, which also runs the scheduler and submits the jobs of the workers; where
-its time limit stops it, it submits itself again.
+It is an ordinary coordinator: it holds the lease of the store while it works, and committed runs
+stay. On a running cluster it is a task. If its worker dies, Dask repeats the task on another one,
+which resumes from the store once the lease of the first is free, so that two coordinators never
+work at once. In a batch system it is a job, which also runs the scheduler and submits the jobs of
+the workers. If its time limit stops it, it submits itself again.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 PRIORITY = 100  # of the coordinator: it runs before the tasks of other studies
 ACCEPTED_SECONDS = 10.0
 AGAIN_SECONDS = 3.0  # between two attempts to acquire the lease of the store
-JOB_ROUNDS = 50  # at most, jobs in a row of one coordinator, each ended by its time limit
-MOST_MARGIN, MARGIN = 180.0, 0.1  # of a job's time, to start and end: seconds at most, fraction
+JOB_ROUNDS = 50  # successive jobs of a coordinator, at most
+MOST_MARGIN, MARGIN = 180.0, 0.1  # of a job's time, for start and end: most seconds, fraction
 
 
 class Submitted(NamedTuple):
@@ -71,7 +71,7 @@ class Submitted(NamedTuple):
     name : str
         Name of its task or job.
     scheduler : str
-        Address of the scheduler; or the batch system and the id of the job.
+        Address of the scheduler, or the batch system and the id of the job.
     store : Path or ObjectPlace
         The store that it writes to.
     """
@@ -92,18 +92,18 @@ def submit(
 ) -> Submitted:
     """Run a study on a running cluster or in a batch system, without waiting for it.
 
-    The coordinator runs on a worker of the cluster, and resumes on another one if that dies; or in
-    a job of its own, which submits those of the workers.
+    The coordinator runs on a worker of the cluster, and resumes on another one if this worker dies.
+    In a batch system it runs in a job of its own, which submits the jobs of the workers.
 
     Parameters
     ----------
     study, store, trust_plugins
         As in `sweep.run`; all workers must see the store.
     cluster : ClusterSpec or distributed.Client
-        Client, or address, of a running scheduler; or the profile of a batch system.
+        Client or address of a running scheduler, or the profile of a batch system.
     max_time, checkpoint_every : float, optional
         As in `sweep.run`; ``max_time`` counts from the start of the coordinator on each worker.
-        A job without it is followed by another one at its time limit.
+        Without it, a job that reaches its time limit is followed by another.
 
     Returns
     -------
@@ -112,10 +112,10 @@ def submit(
     Raises
     ------
     StoreError
-        If the store is another study's, or cannot be written, or another process holds its lease.
+        If the store belongs to another study, cannot be written, or is leased by another process.
     InputError
-        If no running scheduler and no batch system is given, or a number is not positive; if a
-        worker has another version of the code, or does not see the store; if a coordinator is
+        If neither a running scheduler nor a batch system is given; if a number is not positive; if
+        a worker has another version of the code or does not see the store; or if a coordinator is
         queued already.
     """
     options = {"checkpoint_every": check_number("checkpoint_every", checkpoint_every, above=0.0)}
@@ -154,7 +154,7 @@ def _submit_job(
             requests.remove_submission_note(store)
             raise
         submission = dataclasses.replace(submission, scheduler=f"{profile.kind} as job {job}")
-        requests.note_submission(store, submission)  # the job cannot have begun: the lease is ours
+        requests.note_submission(store, submission)  # the job waits for our lease
     return Submitted(submission.name, submission.scheduler, store.place)
 
 
@@ -189,7 +189,7 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
 def _note_new(
     study: Study, store: Store, submission: Submission, is_there: Callable[[Submission], bool]
 ) -> None:
-    """Note a submission after all checks; `is_there` says whether the one before waits or runs."""
+    """Note a submission after all checks; `is_there` tells if an earlier one waits or runs."""
     diff.diff_store_against_study(store, study)
     approvals.approve_plugins(study.library.plugins)
     before = submission_of_store(store)
@@ -202,7 +202,7 @@ def _note_new(
 
 
 def coordinate_on_cluster(coordinator: _SubmittedRun) -> None:
-    """Run a submitted study on the cluster of this worker, as a task of it."""
+    """Run a submitted study as a task on the cluster of this worker."""
     client = get_client()
     secede()  # frees the slot of this worker for tasks that compute
     with sessions.marking_thread_as_computing():
@@ -216,7 +216,7 @@ def coordinate_in_batch_job() -> None:
 
 @dataclass(frozen=True)
 class _SubmittedRun(Watcher):
-    """A submitted coordinator, as it is sent to where it runs, and notes there that it does.
+    """A submitted coordinator, which is sent to where it runs, and notes its state in the store.
 
     Parameters
     ----------
@@ -239,13 +239,13 @@ class _SubmittedRun(Watcher):
     round: int = 1
 
     def submit_job(self, profile: Profile) -> str:
-        """Submit it as a batch job; returns the id of that."""
+        """Submit it as a batch job, and return the id of the job."""
         text = base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
         function = f"{__name__}:coordinate_in_batch_job"
         return submit_coordinator_job(profile, f"geosweep-{self.study.name}", function, text)
 
     def run(self, client: Client | None = None) -> None:
-        """Run the study until it is complete, cancelled or the time is up, and note the end."""
+        """Run the study until it is complete or cancelled or the time is up, and note the end."""
         try:
             if self.spec is not None:
                 outcome = self._run_in_job(self.spec)
@@ -299,7 +299,7 @@ class _SubmittedRun(Watcher):
                     **(self.options | options),
                 )  # fmt: skip
             except StoreError:
-                # Where it failed for the first time, the holder may have ended just now.
+                # After a first failure, the holder may have ended in between.
                 if lease_holder_of_store(self.store) is None and again:
                     raise
             again = True
@@ -307,7 +307,7 @@ class _SubmittedRun(Watcher):
 
     @property
     def _submission(self) -> Submission | None:
-        """What the store notes of it; None if there is another one by now."""
+        """The store's note of this submission; None if another submission has replaced it."""
         found = submission_of_store(self.store)
         return found if found is not None and found.name == self.name else None
 
@@ -316,7 +316,7 @@ class _SubmittedRun(Watcher):
         self._note(state=RUNNING, host=platform.node(), attempt=_attempt_of_this_process())
 
     def _note_end(self, why: str) -> None:
-        # Another worker that took it over notes its own end.
+        # If another worker has taken it over, that worker notes the end.
         found = self._submission
         is_ours = found is not None and found.attempt in ("", _attempt_of_this_process())
         if is_ours or lease_holder_of_store(self.store) is None:

@@ -1,4 +1,4 @@
-"""What is shown of a run while it is computed: its progress, and who shows it."""
+"""The progress of a run while it is computed, and the classes that show it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Watcher:
         """All experiments are planned, as so many tasks for so many workers."""
 
     def said(self, text: str) -> None:
-        """A line of text: what the run waits for, a warning, or that it stops, and why."""
+        """A line of text: what the run waits for, a warning, or why it stops."""
 
     def progressed(self, text: str, share: float) -> None:
-        """What is measured, compiled or computed now, and what share of it is done."""
+        """The present measurement, compilation or computation, and the share of it that is done."""
 
     def ended(self, text: str, share: float) -> None:
         """The last task has ended; `share` of the runs is done."""
@@ -48,14 +48,14 @@ class Progress:
     expected : float
         CPU seconds of all tasks that are planned.
     planned : bool
-        Whether these are all.
+        Whether these are all tasks of the run.
     running : sequence of Task
     """
 
     def __init__(self, runs: int) -> None:
         self.runs, self.done, self.expected, self.planned = runs, 0, 0.0, False
         self.running: Sequence[Task] = ()
-        self._past = self._took = 0.0  # seconds of the tasks that are done: expected, and real ones
+        self._past = self._took = 0.0  # expected and real seconds of finished tasks
         self._began = self._received = time.monotonic()
 
     def note_receipt(self, task: Task, receipt: Receipt) -> None:
@@ -73,7 +73,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Share of the expected CPU time that is done; of the runs until all are planned."""
+        """Finished share of the expected CPU time; of the runs until all are planned."""
         if not self.planned:
             return self.done / self.runs
         return min(self._past / self.expected, 1.0) if self.expected else 0.0
@@ -97,7 +97,7 @@ class Progress:
 
 
 def is_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, which shows what is displayed."""
+    """Whether this process is the kernel of a notebook."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return getattr(shell, "kernel", None) is not None
@@ -106,7 +106,7 @@ def is_notebook() -> bool:
 class NotebookWatcher(Watcher):
     """Shows the progress as one output of a cell: a bar and a text, which are updated.
 
-    By the display of IPython, since `rich` needs widgets there, which few installations have.
+    It uses the display of IPython, since `rich` needs widgets, which few installations have.
     """
 
     def __init__(self) -> None:

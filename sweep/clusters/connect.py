@@ -1,4 +1,4 @@
-"""Clusters that are started for a run and end with it, running schedulers, and clients of both."""
+"""Start a cluster for a run, or connect to a running scheduler; both give a Dask client."""
 
 import contextlib
 import functools
@@ -34,8 +34,8 @@ from sweep.clusters.spec import LOCAL, Check, ClusterSpec
 from sweep.clusters.workers import LOOK_SECONDS, ask_cluster_with_retries, wait_for_workers
 
 CONNECT_SECONDS = 10
-ANSWER_SECONDS = 5  # of all workers
-WORKERS_SECONDS = 60  # those of a scheduler that was killed see that first, and start again
+ANSWER_SECONDS = 5  # within which all workers answer
+WORKERS_SECONDS = 60  # workers of a killed scheduler need time to notice that and to reconnect
 EXPECTED = (
     "Expected an address such as tcp://host:8786 of a running `dask scheduler` with Dask "
     f"{distributed.__version__}; or tls://host:8786, with certificates by distributed.comm.tls in "
@@ -47,7 +47,7 @@ FILES_EXPECTED = (
     "distributed.comm.tls in Dask's configuration"
 )
 
-Connect = Callable[..., Client]  # of the number of tasks, which may be left out
+Connect = Callable[..., Client]  # its optional argument is the number of tasks
 Told = Callable[[str], object]  # called with a line of text for the user when something takes long
 
 
@@ -55,25 +55,30 @@ Told = Callable[[str], object]  # called with a line of text for the user when s
 def starting_or_connecting(
     spec: ClusterSpec, check: Check = lambda: None, told: Told = lambda text: None
 ) -> Iterator[Connect]:
-    """Start a cluster or connect to one, within ``with``; gives a function that returns its client.
+    """Context manager that starts or connects a cluster, and yields a function for its client.
 
-    The function waits until the cluster has a worker. A running scheduler is connected, and jobs
-    are submitted, before it is called; a local cluster starts in the background. What was started
-    is closed at the end. The function takes the number of tasks, optionally: a local cluster
-    without a given number of workers starts no more than that.
+    On entry, batch jobs are submitted, a running scheduler is connected, or a local cluster begins
+    to start in the background. The function waits until the cluster has a worker. It takes the
+    number of tasks, optionally: a local cluster whose number of workers is not given starts at most
+    as many. On exit, a cluster that was started is closed.
 
     Parameters
     ----------
     spec : ClusterSpec
     check : callable
-        Called again and again while something is waited for; may raise.
+        Called repeatedly while waiting; may raise.
     told : callable
-        Called with a line of text for the user when that takes long.
+        Called with a line of text for the user if waiting takes long.
+
+    Yields
+    ------
+    callable
+        ``connect(tasks=None)`` returns a `distributed.Client`.
 
     Raises
     ------
     InputError
-        If what it names cannot be reached or started.
+        If the cluster cannot be started, or the scheduler cannot be reached.
     """
     spec, profile = resolve_cluster_spec(spec)
     if profile is None:
@@ -88,18 +93,18 @@ def starting_or_connecting(
 def start_or_connect(
     spec: ClusterSpec, check: Check = lambda: None, told: Told = lambda text: None
 ) -> Iterator[Client]:
-    """The client of a cluster that has workers; parameters as of `starting_or_connecting`."""
+    """Context manager for the client of a cluster; parameters as in `starting_or_connecting`."""
     with starting_or_connecting(spec, check, told) as connected:
         yield connected()
 
 
 def local_cluster_client(workers: int | None = None) -> AbstractContextManager[Client]:
-    """A client of a local cluster that ends with it, for several runs in a row.
+    """Context manager for the client of a local cluster, for several runs in a row.
 
     Parameters
     ----------
     workers : int, optional
-        Processes; one a core unless given.
+        Number of processes; by default one per core.
     """
     return start_or_connect(ClusterSpec(workers=workers))
 
@@ -110,7 +115,7 @@ def local_cluster_client(workers: int | None = None) -> AbstractContextManager[C
 def _start(
     profile: Profile, security: Security, stack: contextlib.ExitStack, check: Check, told: Told
 ) -> Connect:
-    """Start a cluster in a thread; what is open goes on the stack. See `starting_or_connecting`."""
+    """Start a cluster in a thread; the stack closes it. See `starting_or_connecting`."""
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
     cores = os.cpu_count() or 1
     encrypting = security if security.require_encryption else None
@@ -133,36 +138,36 @@ def _start(
         return client
 
     if profile.kind != LOCAL:
-        _started(starting, profile, check)  # what is refused is, before anything is planned
+        _started(starting, profile, check)  # so that errors are raised before anything is planned
     return connected
 
 
 def _start_local_cluster(profile: Profile, security: Security | None) -> SpecCluster:
-    """A local cluster; of one worker at first where nothing says how many."""
+    """Start a local cluster, at first with one worker if the number of workers is not given."""
     said = profile.scale.get("workers") or profile.adapt.get("minimum")
     most, at_first = said or os.cpu_count() or 1, said or 1
     return start_local_cluster(most, security, profile.adapt, at_first, **profile.options)
 
 
 def _started(starting: Future[Any], profile: Profile, check: Check) -> Any:
-    """The cluster once it has started; what else may be raised is wrapped."""
+    """Wait until the cluster has started and return it; wrap exceptions as `InputError`."""
     while not wait([starting], LOOK_SECONDS).done:
         check()
     try:
         return starting.result()
     except InputError:
         raise
-    except Exception as error:  # whatever a batch system, Kubernetes, their clients or Dask raise
-        if profile.kind == LOCAL and not profile.options:  # no fault of the user's
+    except Exception as error:  # from a batch system, Kubernetes, their clients or Dask
+        if profile.kind == LOCAL and not profile.options:  # not caused by the user's options
             raise
         raise start_failure(profile, error) from error
 
 
 def _close(starting: Future[Any], profile: Profile) -> None:
-    """End a cluster that has started, with its jobs that run and that wait."""
+    """Close a cluster that was started, with its running and queued jobs."""
     if starting.exception() is not None:
         return
-    if profile.kind == LOCAL:  # the caller need not wait for workers to end
+    if profile.kind == LOCAL:  # without waiting for its workers to end
         threading.Thread(target=starting.result().close).start()
         return
     with contextlib.suppress(TimeoutError, AssertionError):
@@ -177,14 +182,15 @@ def _waiting_message(profile: Profile) -> str:
 
 
 def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
-    """Tell the cluster of a client how much work remains, if it is one that adapts.
+    """Tell an adaptive cluster how much work remains; do nothing for other clusters.
 
     Parameters
     ----------
     client : distributed.Client
     seconds : float
-        Of all tasks together.
+        Expected seconds of all remaining tasks together.
     tasks : int
+        Number of remaining tasks.
     """
     adaptive = getattr(client.cluster, "_adaptive", None)
     if isinstance(adaptive, FollowingWork):
@@ -196,15 +202,15 @@ def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
 
 @contextlib.contextmanager
 def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) -> Iterator[Client]:
-    """A client of the running scheduler of a `ClusterSpec`, which has workers."""
+    """Connect to the running scheduler of a `ClusterSpec`, and wait until it has workers."""
     address = spec.scheduler or _address_in_file(Path(str(spec.scheduler_file)), check)
     if spec.tls_cert and "://" not in address:
         address = f"tls://{address}"
     security = security_of(spec)
-    # Dask would log with a traceback that a scheduler is gone, or a connection.
+    # Dask would log the loss of a scheduler or a connection with a traceback.
     with silence_logging_cmgr("critical"), silence_logging_cmgr("critical", "distributed.client"):
         try:
-            with warnings.catch_warnings():  # what matters is said more clearly here
+            with warnings.catch_warnings():  # `_check_dask_versions` says more clearly what matters
                 warnings.simplefilter("ignore", VersionMismatchWarning)
                 connecting = Client(address, security=security, timeout=CONNECT_SECONDS)
         except Exception as error:
@@ -222,7 +228,7 @@ def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) ->
 
 
 def _address_in_file(file: Path, check: Check) -> str:
-    """The address in a scheduler's file, which may be about to be written."""
+    """The address in a scheduler file; waits for the file if it is not there yet."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
@@ -247,13 +253,13 @@ def _address_in_file(file: Path, check: Check) -> str:
 def _check_dask_versions(client: Client, check: Check) -> None:
     """Refuse a scheduler or workers that have another version of Dask than this process.
 
-    Whatever else has another version does no harm, or is in the hash of the code.
+    Other differences of versions do no harm, or change the hash of the code.
     """
     version = distributed.__version__
-    scheduler: Any = client.scheduler  # which a connected client has
+    scheduler: Any = client.scheduler  # not None, since the client is connected
     try:
         found = ask_cluster_with_retries(client, client.get_versions, check, ANSWER_SECONDS)
-    except InputError:  # a worker is suspended: it is refused when it has to compute
+    except InputError:  # a suspended worker does not answer; `inspect_workers` will refuse it
         versions = ask_cluster_with_retries(client, scheduler.versions, check)
         found = {"scheduler": versions, "workers": {}}
     for who, answer in {"": found["scheduler"], **found["workers"]}.items():
@@ -290,19 +296,23 @@ def _explain_scheduler_failure(address: str, security: Security, error: BaseExce
 
 
 def security_of(spec: ClusterSpec, started: bool = False) -> Security:
-    """The `Security` of a client, by files that a spec or Dask's configuration names.
+    """The `Security` of a client, from files that the spec or Dask's configuration names.
 
     Parameters
     ----------
     spec : ClusterSpec
     started : bool, optional
-        Whether it is also that of a scheduler and workers, which are started with it.
+        Whether a scheduler and workers will be started with it as well.
+
+    Returns
+    -------
+    distributed.Security
 
     Raises
     ------
     InputError
-        If there are files which cannot be loaded; if scheduler, workers and client would refuse
-        one another by them.
+        If a file cannot be loaded, or scheduler, workers and client would refuse one another's
+        certificates.
     """
     paths = (spec.tls_ca_file, spec.tls_cert, spec.tls_key)
     authority, cert, key = (
@@ -313,7 +323,7 @@ def security_of(spec: ClusterSpec, started: bool = False) -> Security:
         own |= {"tls_ca_file": authority, f"tls_{role}_cert": cert, f"tls_{role}_key": key}
     try:
         security = Security(True if own else None, **own)
-    except ValueError as error:  # a version of TLS in the configuration
+    except ValueError as error:  # an invalid TLS version in the configuration
         raise InputError(f"Dask's configuration: {error}") from None
     is_whole = started and security.require_encryption
     for role in ("client", "scheduler", "worker") if is_whole else ("client",):
@@ -324,25 +334,26 @@ def security_of(spec: ClusterSpec, started: bool = False) -> Security:
 
 
 def _check_files(security: Security, role: str) -> None:
-    """Refuse files that Dask could not load, or could not without asking for a password."""
+    """Refuse files that Dask cannot load, or only after asking for a password."""
     found = security.get_tls_config_for_role(role)
     files = [found[name] for name in ("ca_file", "cert", "key") if found[name]]
     if not (found["ca_file"] and found["cert"]) or any("\n" in file for file in files):
-        return  # Dask has no use for one without the other, and takes their text as well
+        return  # Dask ignores one without the other, and accepts text in place of a path
     try:
         for file in files:
             Path(file).read_bytes()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(found["ca_file"])
         context.load_cert_chain(found["cert"], found["key"], password="")
-    except OSError as error:  # of a file, or of OpenSSL, such as KEY_VALUES_MISMATCH
+    except OSError as error:  # an unreadable file, or an OpenSSL error such as KEY_VALUES_MISMATCH
         raise InputError(f"{', '.join(files)} cannot be used: {error}; {FILES_EXPECTED}") from None
 
 
 def _check_trust(security: Security, role: str) -> None:
-    """Refuse certificates by which a scheduler and a worker or client would not trust each other.
+    """Refuse certificates with which scheduler, workers and client would not trust one another.
 
-    They shake hands in memory; otherwise one would wait for processes that never connect.
+    The TLS handshake is tried in memory. Without this check, the client would wait for workers that
+    can never connect.
     """
     server = security.get_listen_args("scheduler")["ssl_context"]
     client = security.get_connection_args(role)["ssl_context"]
@@ -353,7 +364,7 @@ def _check_trust(security: Security, role: str) -> None:
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
     try:
-        for end in ends * 3:  # each speaks twice; the second time of the server it has all it needs
+        for end in ends * 3:  # more turns than a handshake needs
             with contextlib.suppress(ssl.SSLWantReadError):
                 end.do_handshake()
     except ssl.SSLError as error:

@@ -1,4 +1,4 @@
-"""Clusters of batch systems and Kubernetes, by dask-jobqueue and dask-kubernetes."""
+"""Clusters on batch systems and Kubernetes, with dask-jobqueue and dask-kubernetes."""
 
 import asyncio
 import contextlib
@@ -25,13 +25,13 @@ from sweep.clusters.profiles import JOBS, KUBERNETES, Profile
 from sweep.clusters.spec import LOCAL
 
 SETTINGS = {
-    # Dask blames every task that a dying worker held, also those that only waited there.
+    # Dask counts the death of a worker against every task on it, including those that only waited.
     "distributed.scheduler.allowed-failures": 5,
     "distributed.logging.distributed": "error",
     "distributed.worker.profile.enabled": False,
 }
-JOB_SECONDS = "60s"  # of work that a further worker is to have: its job queues and loads first
-COORDINATOR = {"cores": 2, "memory": "4GB"}  # its job, with the scheduler
+JOB_SECONDS = "60s"  # least work for a further worker, whose job has to queue and to load first
+COORDINATOR = {"cores": 2, "memory": "4GB"}  # of its job, in which the scheduler runs as well
 SIZES = ("cores", "memory", "processes", "job_cpu", "job_mem", "mem", "ncpus", "resource_spec")
 STANDARD_IMAGE = "ghcr.io/dask/dask"
 OF_PODS = ("image", "worker_command", "custom_cluster_spec")
@@ -39,12 +39,12 @@ LOCAL_OPTIONS = ("host", "interface", "memory_limit", "local_directory", "dashbo
 
 
 def dask_cluster_class(kind: str) -> Any:
-    """The class of a queue's or Kubernetes' cluster, of an optional package.
+    """The cluster class for a batch system or Kubernetes, from an optional package.
 
     Raises
     ------
     InputError
-        If the package is not installed: how to do that.
+        If the package is not installed. The message says how to install it.
     """
     extra = "jobqueue" if kind in JOBS else KUBERNETES
     module = "dask_jobqueue" if kind in JOBS else "dask_kubernetes.operator"
@@ -60,7 +60,7 @@ def dask_cluster_class(kind: str) -> Any:
 
 @contextlib.contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
-    """dask_jobqueue sets a handler for Ctrl-C as it is imported, which would end us at once."""
+    """Restore signal handlers after importing dask_jobqueue, which replaces that of Ctrl-C."""
     setter = signal.signal
     signal.signal = lambda signalnum, handler: signal.getsignal(signalnum)
     try:
@@ -72,7 +72,20 @@ def _signal_handlers_kept() -> Iterator[None]:
 def start_failure(
     profile: Profile, error: object, what: str = "cluster", ends: str = "does not start"
 ) -> InputError:
-    """The error that what a profile describes does not start, with what its class says of that."""
+    """The `InputError` for a profile whose cluster or job does not start, with the reason.
+
+    Parameters
+    ----------
+    profile : Profile
+    error : object
+        The exception or text that says why.
+    what, ends : str
+        What failed, and how.
+
+    Returns
+    -------
+    InputError
+    """
     said = " ".join(line for line in str(error).splitlines() if line.strip())
     if unexpected := re.search(r"unexpected keyword argument '(\w+)'", said):
         known = LOCAL_OPTIONS if profile.kind == LOCAL else _option_names(profile.kind)
@@ -84,7 +97,7 @@ def start_failure(
 
 
 def _option_names(kind: str) -> list[str]:
-    """Names that the class of a kind of clusters, and that of its jobs, know."""
+    """Argument names of the cluster class of a kind, and of its job class."""
     made = dask_cluster_class(kind)
     return sorted(_argument_names(made) | _argument_names(getattr(made, "job_cls", made)))
 
@@ -94,18 +107,22 @@ def _argument_names(made: Any) -> set[str]:
 
 
 def start_batch_jobs(profile: Profile, security: Security | None) -> SpecCluster:
-    """A cluster of a batch system's jobs, which are submitted; one that has ended, again.
+    """Start a cluster of batch jobs; jobs that end are submitted again.
 
     Parameters
     ----------
     profile : Profile
-        Of one of the kinds `sweep.clusters.profiles.JOBS`.
+        A profile whose kind is in `sweep.clusters.profiles.JOBS`.
     security : distributed.Security or None
+
+    Returns
+    -------
+    distributed.SpecCluster
 
     Raises
     ------
     InputError
-        If it is not said how many. Whatever the batch system says is raised as it is.
+        If the number of jobs is not given. Errors of the batch system are raised unchanged.
     """
     made = dask_cluster_class(profile.kind)
     options, jobs, adapt = _batch_cluster_options(profile)
@@ -114,10 +131,10 @@ def start_batch_jobs(profile: Profile, security: Security | None) -> SpecCluster
     try:
         cluster.sync(_submit_batch_jobs, cluster, jobs)
     except BaseException:
-        with contextlib.suppress(Exception):  # it asserts that all jobs have begun
+        with contextlib.suppress(Exception):  # Dask asserts here that all jobs have begun
             cluster.close()
         raise
-    # Jobs of several processes are ended only when all of them are idle.
+    # A job of several processes is ended only when all of its processes are idle.
     together = (
         (lambda worker: str(worker.name).rpartition("-")[0]) if options["processes"] > 1 else None
     )
@@ -126,18 +143,18 @@ def start_batch_jobs(profile: Profile, security: Security | None) -> SpecCluster
 
 
 async def _submit_batch_jobs(cluster: SpecCluster, jobs: int) -> None:
-    """Submit jobs, and raise what the batch system says; ``scale`` would only log it."""
+    """Submit jobs, and raise errors of the batch system, which ``scale`` would only log."""
     for _ in range(jobs):
         cluster.worker_spec.update(cluster.new_worker_spec())
     await cluster
 
 
 def _batch_cluster_options(profile: Profile) -> tuple[dict[str, Any], int, dict[str, Any]]:
-    """Arguments of the cluster's class, number of jobs to begin with, arguments of ``adapt``."""
+    """Arguments of the cluster class, initial number of jobs, and arguments of ``adapt``."""
     options, setting = dict(profile.options), functools.partial(_jobqueue_setting, profile)
     processes = options.get("processes") or setting("processes")
-    # Kernels have one thread; Dask's default is fewer processes of several. It counts them only
-    # if it is told so here. Without cores it will refuse to start.
+    # One process per core, since kernels use one thread; Dask's default is fewer processes with
+    # several threads. Without cores, the class refuses to start.
     options["processes"] = processes = processes or options.get("cores") or setting("cores") or 1
     if processes > 1 and options.get("nanny") is False:
         raise InputError(
@@ -175,7 +192,7 @@ def _check_size(profile: Profile) -> None:
 
 
 def check_coordinator_profile(profile: Profile) -> None:
-    """Refuse a profile by which no coordinator can be submitted.
+    """Refuse a profile with which a coordinator cannot be submitted.
 
     Raises
     ------
@@ -193,19 +210,19 @@ def check_coordinator_profile(profile: Profile) -> None:
 
 
 def submit_coordinator_job(profile: Profile, name: str, function: str, text: str) -> str:
-    """Submit a job that calls a function of Python with a text as its standard input.
+    """Submit a batch job that calls a Python function with a text as its standard input.
 
     Parameters
     ----------
     profile : Profile
-        Of a batch system. The job is one of its workers' jobs, but for its size and for what
-        ``coordinator`` of the profile says.
+        Profile of a batch system. The job has the options of a worker's job, except its size and
+        the options under ``coordinator`` of the profile.
     name : str
-        Of the job.
+        Name of the job.
     function : str
-        As ``module:name``, without arguments.
+        A function without arguments, as ``module:name``.
     text : str
-        A line.
+        One line of text.
 
     Returns
     -------
@@ -215,7 +232,7 @@ def submit_coordinator_job(profile: Profile, name: str, function: str, text: str
     Raises
     ------
     InputError
-        With what the batch system says.
+        If the job is not submitted. The message has the error of the batch system.
     """
     module, _, called = function.partition(":")
     python = profile.options.get("python") or _jobqueue_setting(profile, "python")
@@ -223,11 +240,11 @@ def submit_coordinator_job(profile: Profile, name: str, function: str, text: str
         [python or sys.executable, "-c", f"from {module} import {called}; {called}()"]
     )
     job = _job(profile, _coordinator_options(profile, name))
-    # The shell stays, for what the prologue has it do at its end, and outlives SIGTERM.
+    # The shell ignores SIGTERM and stays, so that it can run what the prologue sets up for its end.
     lines = f"cd {shlex.quote(os.getcwd())}", "trap : TERM", f"{command} <<'END'\n{text}\nEND"
     job._command_template = "\n".join(lines)
     try:
-        with job.job_file() as file, ThreadPoolExecutor(1) as pool:  # here may be a running loop
+        with job.job_file() as file, ThreadPoolExecutor(1) as pool:  # this thread may run a loop
             said = pool.submit(asyncio.run, job._submit_job(file)).result()
         number: str = job._job_id_from_submit_output(said)
         return number
@@ -242,7 +259,7 @@ def _coordinator_options(profile: Profile, name: str = "") -> dict[str, Any]:
 
 
 def _job(profile: Profile, options: dict[str, Any]) -> Any:
-    """A job of dask-jobqueue, which is not submitted: by options of a cluster or of a job."""
+    """Make a job of dask-jobqueue from options of a cluster or a job, without submitting it."""
     made = dask_cluster_class(profile.kind)
     of_clusters = _argument_names(made) - _argument_names(made.job_cls)
     options = {key: value for key, value in options.items() if key not in of_clusters}
@@ -258,7 +275,7 @@ def seconds_of_coordinator_job(profile: Profile) -> float:
     Raises
     ------
     InputError
-        If it is not written in a way that is understood.
+        If the time limit cannot be parsed.
     """
     walltime = _coordinator_options(profile).get("walltime")
     text = walltime or _jobqueue_setting(profile, "walltime")
@@ -279,7 +296,7 @@ def seconds_of_coordinator_job(profile: Profile) -> float:
 
 
 def start_kubernetes_pods(profile: Profile, security: Security | None) -> Any:
-    """A cluster of pods, which Dask's operator starts; parameters as of `start_batch_jobs`."""
+    """Start a cluster of pods with Dask's operator; parameters as in `start_batch_jobs`."""
     made, options = dask_cluster_class(KUBERNETES), dict(profile.options)
     if security is not None:
         raise InputError(
@@ -306,12 +323,12 @@ def start_kubernetes_pods(profile: Profile, security: Security | None) -> Any:
 
 
 def _check_kubernetes_answers() -> None:
-    """Refuse to start where no Kubernetes answers: the cluster's class leaves a mess then."""
+    """Refuse to start if Kubernetes does not answer: the cluster class would not clean up."""
     import kr8s
 
     try:
         kr8s.api().version()
-    except Exception as error:  # of its own, of httpx or of ssl
+    except Exception as error:  # from the Kubernetes client, httpx or ssl
         raise InputError(
             f"no Kubernetes answers ({type(error).__name__}: {error}); expected one that `kubectl "
             "get daskclusters` reaches, by KUBECONFIG or ~/.kube/config, with Dask's operator"
@@ -322,18 +339,18 @@ def _check_kubernetes_answers() -> None:
 
 
 class FollowingWork(Adaptive):
-    """Dask's adaptive scaling, which grows at once to the workers that the remaining work needs.
+    """Adaptive scaling that grows at once to the number of workers that the remaining work needs.
 
-    Dask counts the tasks that its scheduler has. A coordinator submits only two per worker and
-    keeps the others, so that by Dask's own count a cluster would only double each time its jobs
-    have queued. Each worker should have ``target_duration`` of work, and a task; Dask decides only
-    which are idle.
+    Dask counts only tasks that its scheduler has. A coordinator submits two per worker and keeps
+    the others, so that Dask's own target would only double the cluster each time that its jobs have
+    started. Here, the target gives each worker ``target_duration`` of work, and at least one task.
+    Dask still decides which workers are idle.
     """
 
     work_left: tuple[float, int] | None = None  # seconds and tasks, set by a coordinator
 
     async def target(self) -> int:
-        """Number of workers that there should be."""
+        """The target number of workers."""
         known: int = await super().target()
         if self.work_left is None:
             return known
@@ -343,23 +360,23 @@ class FollowingWork(Adaptive):
 
 
 class Resubmitting(FollowingWork):
-    """Adaptive scaling that also resubmits ended jobs of several processes: walltime, lost nodes.
+    """Adaptive scaling that also resubmits ended jobs of several processes.
 
-    A job that had workers is submitted again when it has had none for as long as Dask lets lost
-    workers reconnect.
+    A job ends at its walltime, or with the loss of its node. A job that had workers is submitted
+    again once it has had none for as long as Dask waits for lost workers to reconnect.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        # By job that has had workers: since when it has none.
+        # For each job that has had workers, the time since when it has none.
         self._lost: dict[Any, float | None] = {}
         super().__init__(*arguments, **options)
 
     async def recommendations(self, target: int) -> dict[str, Any]:
-        """As Dask's, after ended jobs are forgotten, which then are submitted again."""
+        """Forget ended jobs, so that Dask's recommendations submit them again."""
         timeout = dask.config.get("distributed.deploy.lost-worker-timeout")
         patience, now = dask.utils.parse_timedelta(timeout), time.monotonic()
         observed = {str(name) for name in self.observed}
-        cluster: Any = self.cluster  # a SpecCluster, which has more than its type says
+        cluster: Any = self.cluster  # a SpecCluster; its declared type lacks some attributes
         for name, job in list(cluster.workers.items()):
             group = cluster.worker_spec.get(name, {}).get("group", ())
             if any(f"{name}{part}" in observed for part in group):

@@ -1,9 +1,9 @@
 """A cluster of processes on this machine that no other user can access.
 
 Any client of a Dask scheduler or worker can run code in it, and every user of a machine can connect
-to 127.0.0.1. So all processes listen there alone, and accept only clients with the cluster's
-certificate, which is made for it. Dask's HTTP servers, which ask for no certificate, are not
-started, except for the dashboard where a profile asks for one; its own `LocalCluster` always has
+to 127.0.0.1. So all processes listen only there, and accept only clients with a certificate that is
+made for this cluster. Dask's HTTP servers do not ask for a certificate and are therefore not
+started, except for a dashboard if a profile asks for one. Dask's own `LocalCluster` always starts
 them, on all addresses.
 """
 
@@ -32,14 +32,14 @@ from sweep.clusters.jobs import SETTINGS, FollowingWork
 from sweep.clusters.stop_request import ENDING
 
 LOOPBACK = "127.0.0.1"
-MOST_STARTS = 50  # of a worker that is killed before it has started
+MOST_STARTS = 50  # attempts to start a worker that is killed before it has started
 PRELOADS = ("sweep.campaign.worker.compute", __name__)
 FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.registry")
 START_METHOD = "geosweep-forkserver"
 
 
 class LocalScheduler(Scheduler):
-    """Dask's scheduler, with an HTTP server only for a dashboard."""
+    """Dask's scheduler, with an HTTP server only if there is a dashboard."""
 
     def start_http_server(
         self, routes: Any, dashboard_address: Any, *arguments: Any, **options: Any
@@ -74,26 +74,26 @@ def start_local_cluster(
     dashboard_address: int | str | None = None, memory_limit: float | str | None = "auto",
     local_directory: str | None = None,
 ) -> SpecCluster:  # fmt: skip
-    """A local cluster: processes of one thread each.
+    """Start a local cluster of processes with one thread each.
 
     Parameters
     ----------
     workers : int
-        Processes, that share the machine's memory.
+        Number of processes, which share the machine's memory.
     security : distributed.Security, optional
-        For encrypted connections, instead of a certificate of its own.
+        Security of its connections; by default with a certificate made for the cluster.
     adapt : dict, optional
         Arguments of the cluster's ``adapt``.
     at_first : int, optional
-        Processes that are started now, before the cluster is scaled; all unless given.
+        Number of processes to start at once; by default all.
     host, interface : str, optional
-        Where all listen, unless on 127.0.0.1.
+        Address or network interface on which all listen; by default 127.0.0.1.
     dashboard_address : int or str, optional
-        Of the scheduler's dashboard, a port or ``host:port``; none unless given.
+        Port or ``host:port`` of the scheduler's dashboard; by default there is none.
     memory_limit : int, float, str or None, optional
-        Of a worker, as `distributed.LocalCluster` takes it.
+        Memory limit of a worker, as for `distributed.LocalCluster`.
     local_directory : str, optional
-        For Dask's scratch files.
+        Directory for Dask's scratch files.
 
     Returns
     -------
@@ -102,17 +102,17 @@ def start_local_cluster(
     Raises
     ------
     InputError
-        If the dashboard's address is none.
+        If the dashboard's address is not valid.
     """
     dashboard = _dashboard_options(dashboard_address)
-    cache_root()  # so that the processes share it, also where it is a temporary one
+    cache_root()  # so that all processes share the kernel cache, even a temporary one
     shared = {
         "host": host if host or interface else LOOPBACK,
         "interface": interface,
         "protocol": "tls://",
         "security": security or Security.temporary(),
     }
-    # Processes that start within this inherit blocked signals; `dask_setup` ends that.
+    # Processes that start here inherit blocked signals, which `dask_setup` unblocks.
     with dask.config.set(SETTINGS), _signals_blocked(ENDING):
         _choose_start_method()
         options = {
@@ -125,7 +125,7 @@ def start_local_cluster(
             "preload": list(PRELOADS),
             "silence_logs": logging.CRITICAL,
             "env": dict(os.environ),
-            "config": copy.deepcopy(dask.config.config),  # also of workers that start later
+            "config": copy.deepcopy(dask.config.config),  # for workers that start later as well
         }
         worker = {"cls": LocalNanny, "options": shared | options}
         cluster = SpecCluster(
@@ -141,7 +141,7 @@ def start_local_cluster(
 
 
 def _dashboard_options(address: int | str | None) -> dict[str, Any]:
-    """Options of a scheduler for a dashboard at an address."""
+    """Options of the scheduler for a dashboard at an address."""
     if address is None:
         return {"dashboard": False}
     host, _, port = str(address).rpartition(":")
@@ -156,16 +156,16 @@ def _dashboard_options(address: int | str | None) -> dict[str, Any]:
 
 
 class _Process(context.ForkServerProcess):
-    """A process that does not import the script of the one that starts it, as Python's own do.
+    """A process that does not import the main script of its parent, unlike Python's own.
 
-    A script without ``if __name__ == "__main__":`` would run again in every worker. No worker needs
-    it: what Dask sends of a script, it sends by value.
+    A script without ``if __name__ == "__main__":`` would run again in every worker. Workers do not
+    need it, since Dask sends functions of a script by value.
     """
 
     _starting = threading.Lock()
 
     def start(self) -> None:
-        """Start while another module is the main one, which is nowhere and has no name."""
+        """Start while an empty module without a name or file stands in for the main script."""
         with self._starting:
             script = sys.modules["__main__"]
             sys.modules["__main__"] = types.ModuleType("__main__")
@@ -179,18 +179,18 @@ class _Context(context.ForkServerContext):
     Process = _Process
 
 
-# As joblib does with its own: `multiprocessing` has no public function to add one.
+# `multiprocessing` has no public function to add a start method; joblib adds its own like this.
 vars(context)["_concrete_contexts"][START_METHOD] = _Context()
 
 
 def _choose_start_method() -> None:
-    """Have workers forked from a process without threads that has imported what they need."""
+    """Let workers be forked from a process without threads that has imported what they need."""
     for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
-        if value is not None:  # a nanny sets them as well, when this process has loaded BLAS
+        if value is not None:  # a nanny would set them only after BLAS is loaded
             os.environ.setdefault(name, str(value))
-    if sys.platform == "linux":  # elsewhere libraries of the system are not safe to fork
+    if sys.platform == "linux":  # elsewhere system libraries are not safe to fork
         forkserver.set_forkserver_preload(list(FORKED))
-    with contextlib.suppress(OSError):  # where no socket can be made, Dask executes each process
+    with contextlib.suppress(OSError):  # without a socket, Dask starts each process from scratch
         forkserver.ensure_running()
         dask.config.set({"distributed.worker.multiprocessing-method": START_METHOD})
 
@@ -198,7 +198,7 @@ def _choose_start_method() -> None:
 @contextlib.contextmanager
 def _signals_blocked(signals: Collection[signal.Signals]) -> Iterator[None]:
     """Block signals in this thread and in the threads and processes that it starts."""
-    resource_tracker.ensure_running()  # which would unblock them when it is started
+    resource_tracker.ensure_running()  # first, since its start would unblock the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -207,12 +207,12 @@ def _signals_blocked(signals: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def dask_setup(worker: Worker) -> None:
-    """Called by Dask in a worker's main thread as it starts, where this module is a preload.
+    """Called by Dask in the main thread of a worker that has this module as a preload.
 
-    Ctrl-C reaches every process of the terminal's group, and SIGTERM often all of a batch job; a
-    worker must continue until its task has committed, since the coordinator shuts down gracefully.
-    The workers of a local cluster start with these signals blocked, so that none ends them before
-    their handlers are set.
+    Ctrl-C reaches every process of the terminal's group, and SIGTERM often all processes of a batch
+    job. A worker must continue until its task has committed, since the coordinator shuts down
+    gracefully. Workers of a local cluster start with these signals blocked, so that no signal can
+    end them before their handlers are set.
     """
 
     def terminated(number: int, frame: FrameType | None) -> None:
@@ -221,6 +221,6 @@ def dask_setup(worker: Worker) -> None:
             os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # forgets one that came while it started
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # discards a SIGTERM that is pending
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     signal.signal(signal.SIGTERM, terminated)

@@ -1,7 +1,8 @@
-"""Profiles: the kinds of clusters that can be started, and those in the user's configuration.
+"""Cluster profiles: one for each kind of cluster, and those in the user's configuration.
 
-A profile is a mapping under ``geosweep.clusters.NAME`` in Dask's configuration: its ``kind``,
-arguments of that kind's class, and ``scale`` or ``adapt``. A kind is a profile by itself::
+A profile is a mapping under ``geosweep.clusters.NAME`` in Dask's configuration. It has a ``kind``,
+arguments of the class for this kind, and ``scale`` or ``adapt``. The name of a kind is also a
+profile::
 
     geosweep:
       clusters:
@@ -32,7 +33,7 @@ PACE = ("interval", "wait_count", "target_duration")
 
 @dataclass(frozen=True)
 class Profile:
-    """A cluster that can be started, or a scheduler that runs.
+    """The description of a cluster to start, or of a running scheduler.
 
     Parameters
     ----------
@@ -40,18 +41,18 @@ class Profile:
     kind : str
         One of `KINDS`.
     options : dict
-        Arguments of the kind's class, with underscores, which that class checks.
+        Arguments of the kind's class, with underscores in their names; the class checks them.
     scale : dict
-        ``workers``, or ``jobs`` of a queue: how many to start. Empty if that is not said.
+        Number of ``workers`` or, for a batch system, ``jobs`` to start; may be empty.
     adapt : dict
-        Instead, arguments of the cluster's ``adapt``, with a minimum.
+        Arguments of the cluster's ``adapt``, with a minimum, in place of `scale`.
     coordinator : dict
-        Options of the job in which a submitted coordinator runs, where they are others.
+        Options of a submitted coordinator's job that differ from those of workers' jobs.
 
     Raises
     ------
     InputError
-        If anything but the options is not as it should be.
+        If a field other than `options` is not valid.
     """
 
     name: str
@@ -96,12 +97,12 @@ class Profile:
 
 
 def find_cluster_profile(name: str) -> Profile:
-    """The `Profile` of a name in Dask's configuration, or of a kind.
+    """Find the `Profile` with a name: one in Dask's configuration, or a kind.
 
     Raises
     ------
     InputError
-        If there is none: lists those that there are.
+        If there is none. The message lists all profiles.
     """
     profiles = dask.config.get("geosweep.clusters", None) or {}
     if not isinstance(profiles, dict):
@@ -130,7 +131,7 @@ def _parse_cluster_profile(name: str, found: Any) -> Profile:
     if scale is not None and not isinstance(scale, dict):
         scale = {"workers": scale}
     adapt = _mapping(f"{where}: adapt", keys.pop("adapt", None), "{minimum: 1, maximum: 8}")
-    if adapt:  # begins with a worker: only its work calls for others
+    if adapt:  # at least one worker, since only work that has begun calls for others
         least = "minimum_jobs" if "minimum_jobs" in adapt else "minimum"
         adapt[least] = adapt.get(least) or 1
     coordinator = _mapping(f"{where}: coordinator", keys.pop("coordinator", None), "{memory: 8GB}")
@@ -138,21 +139,21 @@ def _parse_cluster_profile(name: str, found: Any) -> Profile:
 
 
 def _mapping(where: str, found: Any, example: str) -> dict[str, Any]:
-    """A mapping of the configuration, with underscores in its keys; None is an empty one."""
+    """A mapping of the configuration with underscores in its keys; empty if it is None."""
     if not isinstance(found, dict | None):
         raise InputError(f"{where} is {found!r}; expected such as {example}")
     return {str(key).replace("-", "_"): value for key, value in (found or {}).items()}
 
 
 def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None]:
-    """What to start or to reach, for a `ClusterSpec`.
+    """Combine a `ClusterSpec` with the profile that it names.
 
     Returns
     -------
     spec : ClusterSpec
-        Of a running scheduler, if that is what its profile says; with the profile's files.
-    profile : Profile
-        To start, of as many workers as the `ClusterSpec` says; None for a running scheduler.
+        The spec with the profile's files, and its scheduler if the profile is a running one's.
+    profile : Profile or None
+        The profile to start, with the spec's number of workers; None for a running scheduler.
     """
     if spec.is_running:
         return spec, None

@@ -1,4 +1,4 @@
-"""Which workers to compute on, and how they are reached; nothing here loads Dask."""
+"""Which workers to compute on, and how to reach them. This module does not import Dask."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from integrators.errors import InputError, check_whole
 LOCAL = "local"
 RUNNING = ("scheduler", "scheduler_file")
 TLS = ("tls_ca_file", "tls_cert", "tls_key")
-Check = Callable[[], object]  # called again and again while something is waited for; may raise
+Check = Callable[[], object]  # called repeatedly while waiting; may raise
 
 
 @dataclass(frozen=True)
@@ -19,22 +19,23 @@ class ClusterSpec:
     Parameters
     ----------
     profile : str, optional
-        Name of a profile in Dask's configuration, see `profiles`; ``local`` unless given.
+        Name of a profile in Dask's configuration, see `profiles`; by default ``local``.
     workers : int, optional
-        Of a cluster that is started; what its profile says unless given.
+        Number of workers to start; by default as the profile says.
     scheduler : str, optional
         Address of a running scheduler.
     scheduler_file : str or Path, optional
-        Written by a running scheduler, with its address.
+        File with the address of a running scheduler, which the scheduler has written.
     tls_ca_file, tls_cert, tls_key : str or Path, optional
-        Files in PEM format for encrypted connections, of this process and of what it starts: the
-        authority's certificate, the own one, and its key unless that is in the same file. Else
-        what Dask's configuration says under ``distributed.comm.tls``.
+        Files in PEM format for the encrypted connections of this process and of the processes that
+        it starts: the authority's certificate, this process's certificate, and its key unless that
+        is in the same file. By default the files under ``distributed.comm.tls`` in Dask's
+        configuration.
 
     Raises
     ------
     InputError
-        If they exclude one another; names them as here, in backquotes.
+        If arguments exclude one another. The message has their names in backquotes.
     """
 
     profile: str | None = None
@@ -75,7 +76,7 @@ class ClusterSpec:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is a running scheduler's, which goes on afterwards."""
+        """Whether it names a running scheduler, which keeps running after use."""
         return self.scheduler is not None or self.scheduler_file is not None
 
 
@@ -84,14 +85,19 @@ def cluster_spec_from_arguments(
     workers: int | None = None,
     scheduler: str | None = None,
 ) -> ClusterSpec:
-    """The `ClusterSpec` of arguments of `sweep.run`.
+    """Make a `ClusterSpec` from arguments of `sweep.run`.
 
     Parameters
     ----------
     cluster : ClusterSpec or str, optional
-        Or the name of a profile.
+        A spec, or the name of a profile.
     workers : int, optional
     scheduler : str, optional
+
+    Raises
+    ------
+    InputError
+        If a spec is combined with `workers` or `scheduler`.
     """
     if not isinstance(cluster, ClusterSpec):
         return ClusterSpec(profile=cluster, workers=workers, scheduler=scheduler)

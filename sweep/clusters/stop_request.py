@@ -1,4 +1,4 @@
-"""Ending early in order: on Ctrl-C, on SIGTERM, when the time is up, when the lock is lost."""
+"""Graceful shutdown: on Ctrl-C, on SIGTERM, at the time limit, or when the lease is lost."""
 
 import math
 import os
@@ -14,12 +14,12 @@ from sweep.errors import Interrupted
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CTRL_C, TERMINATED, TIME_IS_UP = "interrupted", "SIGTERM", "the time is up"
-ENDING_SECONDS = 6.0  # of a time limit, for segments to end and the store to be closed
-MOST_ENDING = 0.1  # of a short one
+ENDING_SECONDS = 6.0  # kept of a time limit, for segments to end and the store to be closed
+MOST_ENDING = 0.1  # largest fraction of a time limit that is kept
 
 
 class StopRequest:
-    """Turns the first signal, or the end of the time, into a request to stop feeding.
+    """Turns the first signal, or the time limit, into a request to hand out no further tasks.
 
     Within ``with StopRequest() as stop:`` the first Ctrl-C or SIGTERM only sets `reason`; a second
     one raises KeyboardInterrupt.
@@ -27,16 +27,16 @@ class StopRequest:
     Parameters
     ----------
     on_request : callable
-        Called once with the reason, in a thread of its own.
+        Called once with the reason, in a separate thread.
     max_time : float, optional
-        Seconds from now until all should have ended; a part of them is kept for the ending.
+        Seconds from now until all should have ended, including the time of the shutdown itself.
 
     Attributes
     ----------
     reason : str
-        Why nothing more is to begin; empty until the end is asked for.
+        Reason of the request; empty until there is one.
     deadline : float
-        Of `time.monotonic`, for tasks.
+        Time by `time.monotonic` until which tasks may run.
     """
 
     def __init__(
@@ -69,26 +69,26 @@ class StopRequest:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def request(self, reason: str) -> None:
-        """Ask for the end; the first reason counts."""
-        # Signal handlers come here: nothing may be done that waits for a lock of others.
+        """Request a stop; the first reason counts."""
+        # Signal handlers call this: it must not wait for a lock that another thread may hold.
         self.reason = self.reason or reason
         self._wake.set()
 
     def when_requested(self, stop: Callable[[], object]) -> None:
-        """Call `stop` as soon as the end is asked for, instead of what was to be called before."""
+        """Set the function that is called as soon as a stop is requested."""
         self._stop = stop
         if self.reason:
             stop()
 
     def check(self) -> None:
-        """Raise, at a place of our choice, if the end was asked for.
+        """Raise an exception if a stop was requested.
 
         Raises
         ------
         KeyboardInterrupt
-            If it was by Ctrl-C.
+            If the reason is Ctrl-C.
         Interrupted
-            For any other reason.
+            If there is any other reason.
         """
         if self.reason == CTRL_C:
             raise KeyboardInterrupt
@@ -113,7 +113,7 @@ def process_age() -> float:
     """Seconds since this process started, on Linux; elsewhere 0."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        born = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # since the boot
+        born = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # seconds since boot
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - born)
     except (OSError, AttributeError, ValueError):
         return 0.0

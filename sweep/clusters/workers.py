@@ -28,21 +28,21 @@ from sweep.store.lease import holder, sessions
 from sweep.store.lease.sessions import Session
 from sweep.store.store import Store
 
-LEAVING = "geosweep-leaving"  # why a worker ends, as Dask logs it
+LEAVING = "geosweep-leaving"  # reason in Dask's log why a worker ends
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
-LOOK_SECONDS = 0.2  # between looks at whether something has come, or the end is asked for
-SOON = 2.0  # seconds after which one is told that workers are waited for
+LOOK_SECONDS = 0.2  # between checks for an answer or a request to stop
+SOON = 2.0  # seconds of waiting for workers after which the user is told
 ANSWER_SECONDS = 30.0  # within which all workers answer
-MOST_TRIES = 100  # of a call that fails since a worker is lost
-ASIDE_SECONDS = 5.0  # that the end of a run waits for workers to be told of it
-ENDING_SECONDS = 20.0  # that a worker which is to end waits at most for its task to commit
-LEAVE_BEFORE = 10.0  # seconds before its lifetime is over
-MOST_OF_LIFETIME = 0.25  # of a short one
+MOST_TRIES = 100  # of a call that fails because a worker is lost
+ASIDE_SECONDS = 5.0  # for which the end of a run waits for its message to workers
+ENDING_SECONDS = 20.0  # for which an ending worker waits at most for its task to commit
+LEAVE_BEFORE = 10.0  # seconds before the end of its lifetime at which a worker shuts down
+MOST_OF_LIFETIME = 0.25  # largest fraction of a lifetime for this
 
 
 @dataclass(frozen=True)
 class Worker:
-    """Description of a worker, made by itself.
+    """Description of a worker, which the worker makes itself.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Worker:
     environment : dict
         See `sweep.store.provenance.describe_cpu_libm_and_versions`.
     cache : str
-        Directory of compiled kernels.
+        Directory of its compiled kernels.
     """
 
     host: str
@@ -60,22 +60,26 @@ class Worker:
 
 
 def describe_this_worker(store: Store, token: str, code: str) -> Worker:
-    """Describe this process as a `Worker`, which can compute for the holder of a lease.
+    """Describe this process as a `Worker`, after a check that it can compute for a coordinator.
 
     Parameters
     ----------
     store : sweep.Store
     token : str
-        Of its lease.
+        Fencing token of the coordinator's lease.
     code : str
-        Hash of the holder's code, see `sweep.store.lease.sessions.code_hash`.
+        Hash of the coordinator's code, see `sweep.store.lease.sessions.code_hash`.
+
+    Returns
+    -------
+    Worker
 
     Raises
     ------
     VersionMismatch
         If this process has another version of the code.
     StoreUnseen
-        If it does not see the lease.
+        If this process does not see the lease in the store.
     """
     Session("", token, code).check_code()
     deadline = time.monotonic() + SEEN_SECONDS
@@ -96,7 +100,7 @@ def _why_worker_sees_no_lock(store: Store, token: str) -> str:
     lock = store.lease_file
     try:
         found = holder.read_lease_holder(lock)
-    except (OSError, InputError) as error:  # of a bucket: no credentials, no answer
+    except (OSError, InputError) as error:  # such as a bucket without credentials or answer
         return str(error)
     if found is None:
         return f"{lock} is not there"
@@ -106,26 +110,27 @@ def _why_worker_sees_no_lock(store: Store, token: str) -> str:
 def inspect_workers(
     client: Client, store: Store, token: str, stop: StopRequest
 ) -> dict[str, Worker]:
-    """Describe all workers, by address, and check that each can compute.
+    """Check that each worker of a cluster can compute, and describe all of them.
 
     Parameters
     ----------
     client : distributed.Client
     store : sweep.Store
     token : str
-        Of its lease.
+        Fencing token of the store's lease.
     stop : sweep.clusters.stop_request.StopRequest
-        Its `check` is called while this waits.
+        Its `check` is called while this function waits.
 
     Returns
     -------
     dict of str to Worker
+        The workers by address.
 
     Raises
     ------
     InputError
-        Names one that has another version of the code than this process, does not see the store,
-        or does not answer.
+        If a worker has another version of the code than this process, does not see the store, or
+        does not answer. The message names one.
     """
     code = sessions.code_hash()
 
@@ -133,7 +138,7 @@ def inspect_workers(
         seen: dict[str, Any] = await client.run(
             describe_this_worker, store, token, code, on_error="return"
         )
-        # Of a worker that is lost just now there is an OSError.
+        # The answer of a worker that is lost meanwhile is an OSError.
         found = {at: one for at, one in seen.items() if not isinstance(one, OSError)}
         if not found:
             raise CommClosedError("all workers are lost")
@@ -162,18 +167,24 @@ def wait_for_workers(
     seconds: float = math.inf,
     workers: int = 1,
 ) -> bool:
-    """Wait until a cluster has workers; False if its scheduler ends, or that takes longer.
+    """Wait until a cluster has workers.
 
     Parameters
     ----------
     client : distributed.Client
     check : callable
-        Called again and again while it waits; may raise.
+        Called repeatedly while waiting; may raise.
     told : callable
-        Called once when that takes long.
+        Called once if waiting takes long.
     seconds : float, optional
+        Longest time to wait.
     workers : int, optional
-        So many.
+        Number of workers to wait for.
+
+    Returns
+    -------
+    bool
+        False if the scheduler ends or the time is over before.
     """
     began, said = time.monotonic(), False
     while True:
@@ -196,33 +207,38 @@ def ask_cluster_with_retries(
     check: Check = lambda: None,
     seconds: float = ANSWER_SECONDS,
 ) -> Any:
-    """Call a cluster, and repeat the call if a worker is lost during it.
+    """Make a call to all workers, and repeat it if a worker is lost meanwhile.
 
-    Every call before tasks are computed goes through here, since in Dask the loss of one worker
-    makes a call to all of them fail.
+    All calls before tasks are computed are made in this way, since in Dask the loss of one worker
+    makes a call to all workers fail.
 
     Parameters
     ----------
     client : distributed.Client
     call : callable
-        Without arguments: methods of the client within it are coroutines. Whatever it did, it can
-        be done again.
+        A function without arguments, in which methods of the client are coroutines. It must be
+        possible to repeat it.
     check : callable
-        Called again and again while this waits; may raise.
+        Called repeatedly while waiting; may raise.
     seconds : float, optional
-        Within which all workers answer.
+        Time within which all workers have to answer.
+
+    Returns
+    -------
+    object
+        Result of the call.
 
     Raises
     ------
     InputError
         If a worker does not answer.
     OSError
-        Of the call, if the scheduler is gone, or it failed `MOST_TRIES` times.
+        If the scheduler is gone, or the call failed `MOST_TRIES` times.
     """
     for _ in range(MOST_TRIES):
         try:
             return _ask(client, call, check, seconds)
-        except OSError as error:  # a connection that is lost is one
+        except OSError as error:  # the error of a lost connection
             lost = error
             if not wait_for_workers(client, check):
                 break
@@ -231,9 +247,9 @@ def ask_cluster_with_retries(
 
 
 def _ask(client: Client, call: Callable[[], Any], check: Check, seconds: float) -> Any:
-    """What a call answers, made on the client's event loop.
+    """Return the result of a call on the client's event loop.
 
-    `InputError` after so many seconds: where a worker is suspended, Dask waits for ever.
+    Raises `InputError` after `seconds`, since Dask would wait forever for a suspended worker.
     """
 
     async def called() -> Any:
@@ -259,13 +275,13 @@ def _ask(client: Client, call: Callable[[], Any], check: Check, seconds: float) 
 
 
 def _tell(client: Client, call: Callable[[], Any]) -> None:
-    """Make a call whose failure does no harm, as where a worker or the scheduler is lost."""
+    """Make a call and ignore its failure, as after the loss of a worker or the scheduler."""
     with contextlib.suppress(Exception):
         _ask(client, call, lambda: None, ASIDE_SECONDS)
 
 
 def stop_session_on_workers(client: Client, session: Session) -> None:
-    """Tell the workers to end the tasks of a session after the segments that they are at."""
+    """Tell the workers to end the tasks of a session after their current segments."""
     _tell(client, lambda: client.run(session.stop, on_error="ignore"))
 
 
@@ -273,7 +289,7 @@ def stop_session_on_workers(client: Client, session: Session) -> None:
 
 
 def hosts_of_workers(workers: Iterable[Worker]) -> list[dict[str, Any]]:
-    """The hosts of the workers: name, system, kind of CPU and number of workers of each.
+    """The hosts of workers: name, system, kind of CPU and number of workers of each.
 
     Parameters
     ----------
@@ -289,15 +305,15 @@ def hosts_of_workers(workers: Iterable[Worker]) -> list[dict[str, Any]]:
 
 
 def first_worker_of_each_kind(workers: dict[str, Worker]) -> list[str]:
-    """Addresses of workers that compile for others: one for each host, cache of kernels and CPU.
+    """Addresses of the workers that compile kernels: one for each host, kernel cache and CPU kind.
 
-    None for those of this process. Hosts that share a cache may compile the same at the same time,
-    which takes them no longer than to wait for one of them.
+    Workers with the host, cache and CPU kind of this process need none. Hosts that share a cache
+    may compile the same kernels at once, which takes no longer than to wait for one of them.
 
     Parameters
     ----------
     workers : dict of str to Worker
-        By address.
+        Workers by address.
     """
     cpu = provenance.describe_cpu_libm_and_versions()["cpu"]
     kinds = {(platform.node(), str(cache_root()), cpu): ""}
@@ -309,18 +325,19 @@ def first_worker_of_each_kind(workers: dict[str, Worker]) -> list[str]:
 def call_on_workers(
     client: Client, addresses: Sequence[str], function: Callable[[], object], stop: StopRequest
 ) -> None:
-    """Call a function on some workers at once, as a task of each, and wait for all.
+    """Call a function on some workers at once, as one task on each, and wait for all.
 
-    Where one is lost meanwhile another one does it. What the function raises is raised.
+    If a worker is lost meanwhile, another one makes its call. Exceptions of the function are raised
+    here.
 
     Parameters
     ----------
     client : distributed.Client
     addresses : list of str
     function : callable
-        Without arguments.
+        A function without arguments.
     stop : sweep.clusters.stop_request.StopRequest
-        Its `check` is called while this waits.
+        Its `check` is called while this function waits.
     """
     futures = [
         client.submit(function, workers=[address], allow_other_workers=True, pure=False)
@@ -330,7 +347,7 @@ def call_on_workers(
         stop.check()
         time.sleep(LOOK_SECONDS)
     for future in futures:
-        with contextlib.suppress(KilledWorker):  # tasks will say of what
+        with contextlib.suppress(KilledWorker):  # later tasks will fail with the cause
             future.result()
 
 
@@ -340,21 +357,22 @@ def call_on_workers(
 class Ending(WorkerPlugin):
     """Shuts a worker down gracefully: it commits its current task, and begins no other.
 
-    That is when its lifetime is nearly over, on SIGTERM, or when it is closed. Whether a worker
-    that comes late can compute is checked by each task, not here: where a coordinator is killed,
-    its plugin stays with the scheduler, and would refuse the workers of whoever comes next.
+    This happens near the end of the worker's lifetime, on SIGTERM, or when the worker is closed.
+    The plugin does not check whether a worker that joins later can compute: each task checks that
+    itself. If a coordinator is killed, its plugin stays with the scheduler, and a check here would
+    refuse workers for the next coordinator.
 
     Parameters
     ----------
     session : sweep.store.lease.sessions.Session
-        The plugin is registered as long as it runs; other runs on the cluster have their own.
+        The plugin is registered for this session only; other runs on the cluster have their own.
     """
 
     def __init__(self, session: Session) -> None:
         self.name = f"geosweep-{session.name}"
 
     def setup(self, worker: distributed.Worker) -> None:
-        """Called by Dask in each worker, also in those that come later."""
+        """Called by Dask in each worker, including those that join later."""
         if worker.lifetime:
             margin = min(LEAVE_BEFORE, MOST_OF_LIFETIME * worker.lifetime)
             left = worker.lifetime - process_age() - margin
@@ -373,9 +391,10 @@ class Ending(WorkerPlugin):
 
 @contextlib.contextmanager
 def ending_workers_in_order(client: Client, session: Session, check: Check) -> Iterator[None]:
-    """Shut workers down gracefully, as `Ending` does, within ``with``; also ones that join later.
+    """Context manager within which workers shut down gracefully, see `Ending`.
 
-    `check` is called while this waits for them, and may raise.
+    This includes workers that join later. `check` is called repeatedly while this waits; it may
+    raise.
     """
     plugin = Ending(session)
     ask_cluster_with_retries(client, lambda: client.register_plugin(plugin), check)
@@ -390,13 +409,13 @@ def _end_worker_after_its_task(worker: distributed.Worker) -> None:
     """End the worker when its task has committed."""
     if not sessions.is_process_leaving():
         sessions.end_tasks_of_process()
-        worker.status = Status.closing_gracefully  # it is given no further tasks
+        worker.status = Status.closing_gracefully  # so that it gets no further tasks
         worker.io_loop.add_callback(_close_worker_when_idle, worker)
 
 
 async def _close_worker_when_idle(worker: distributed.Worker) -> None:
     await _wait_until_worker_is_idle()
-    with contextlib.suppress(OSError):  # of a scheduler that is gone
+    with contextlib.suppress(OSError):  # if the scheduler is gone
         await worker.scheduler.retire_workers(
             workers=[worker.address], close_workers=False, remove=True, stimulus_id=LEAVING
         )
@@ -404,7 +423,7 @@ async def _close_worker_when_idle(worker: distributed.Worker) -> None:
 
 
 async def _wait_until_worker_is_idle() -> None:
-    """Wait until no task is computed, or has taken too long."""
+    """Wait until no task runs, or `ENDING_SECONDS` are over."""
     deadline = time.monotonic() + ENDING_SECONDS
     while sessions.is_process_computing_tasks() and time.monotonic() < deadline:
         await asyncio.sleep(0.05)

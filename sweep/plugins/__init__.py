@@ -1,7 +1,7 @@
-"""What users bring: their own systems, integrators, observables and plots.
+"""Plugins: systems, integrators, observables and plots that users add.
 
-As source text, which a study names; or as installed distributions, by their entry points. Plugins
-import from `integrators.plugin`, `systems.plugin` and here, where names are stable.
+A study names the source file of a plugin; installed distributions add theirs by entry points.
+Plugins import from `integrators.plugin`, `systems.plugin` and this package, whose names are stable.
 
 >>> from sweep.plugins import PlotKind
 """

@@ -1,8 +1,8 @@
-"""Plugins that this user has approved, by the hash of their source; those of stores need it.
+"""Approval of plugins that come with a store, by the hash of their source.
 
-A store keeps the source of its plugins, which may be anything that its author wrote: it runs only
-with the user's consent. That is ``--trust-plugins``, which approves the hashes of the store's
-plugins, or an earlier approval: by that option, or by running a study whose file names them.
+A store keeps the source of its plugins, which can be arbitrary code of the store's author. It runs
+only if the user has approved it: with ``--trust-plugins``, now or earlier, or by running a study
+whose file names the same plugins.
 """
 
 import contextlib
@@ -20,31 +20,31 @@ from integrators.errors import InputError
 from sweep.plugins import loader
 
 FILE = "approved-plugins"
-DIGITS = 64  # of a hash, which each line begins with; the plugin's name follows for the reader
+DIGITS = 64  # each line begins with a hash of this length; the plugin's name after it is a comment
 
 
 def approved_plugins_of_store(
     attributes: Mapping[str, Any], store: object, trust_plugins: bool = False
 ) -> dict[str, loader.Plugin]:
-    """The plugins that a store brings, which may run.
+    """Return the plugins of a store, marked as trusted, if the user has approved them.
 
     Parameters
     ----------
     attributes : mapping
-        Of the store's root.
+        Attributes of the store's root group.
     store : sweep.Store
     trust_plugins : bool
-        Whether to approve them.
+        Whether to approve the plugins now.
 
     Returns
     -------
     dict of str to sweep.plugins.loader.Plugin
-        By name.
+        The plugins by name.
 
     Raises
     ------
     InputError
-        If they are not approved; with the hash, and how to look at their source.
+        If a plugin is not approved. The message has its hash and the command that shows its source.
     """
     found = loader.plugins_kept_in_store(attributes, store)
     if trust_plugins:
@@ -61,12 +61,12 @@ def approved_plugins_of_store(
 
 
 def approved_plugin_hashes() -> set[str]:
-    """The hashes that this user has approved, as a set.
+    """The set of source hashes that this user has approved.
 
     Raises
     ------
     InputError
-        If others could have written them.
+        If other users can write to the file of approvals.
     """
     file = _plugin_approvals_file()
     if file is None:
@@ -86,7 +86,7 @@ def approved_plugin_hashes() -> set[str]:
 
 
 def approve_plugins(found: Iterable[loader.Plugin]) -> None:
-    """Remember the hashes of plugins; where that cannot be, it is said on stderr.
+    """Remember the hashes of plugins as approved; print a warning if they cannot be stored.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def approve_plugins(found: Iterable[loader.Plugin]) -> None:
 
 
 def _plugin_approvals_file() -> Path | None:
-    """Where approvals are kept; None where there is no home."""
+    """The file of approvals; None if there is no home directory."""
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    if not base.is_absolute():  # which the specification ignores
+    if not base.is_absolute():  # the XDG specification says to ignore relative paths
         with contextlib.suppress(RuntimeError):
             return Path.home() / ".config" / "geosweep" / FILE
         return None

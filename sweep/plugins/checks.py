@@ -1,4 +1,4 @@
-"""Checks of plugins before any work: that they compile, and are what they declare."""
+"""Check plugins before any run: that they compile, and have the properties that they declare."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,13 +24,13 @@ Array = NDArray[np.float64]
 
 
 def try_plugin_system(library: "Library", name: str, system: System, start: Array) -> None:
-    """Try a plugin's system at and about a start; `InputError` if it is wrong.
+    """Check a plugin's system at a start and near it; raise `InputError` if a check fails.
 
     Parameters
     ----------
     library : sweep.plugins.registry.Library
     name : str
-        Of the system, which may be built in: then there is nothing to do.
+        Name of the system. A built-in system is not checked.
     system : systems.System
     start : ndarray, shape (rows, 3)
     """
@@ -48,9 +48,17 @@ def try_plugin_observables(
     start: NDArray[np.float64],
     elements: Sequence[Element] = (),
 ) -> None:
-    """Try the plugins' observables that are recorded of a system; `InputError` if one fails.
+    """Check the plugins' observables that a study records; raise `InputError` if one fails.
 
-    For element types besides double they are compiled only.
+    Parameters
+    ----------
+    library : sweep.plugins.registry.Library
+    record : sequence of str
+        Names of the recorded quantities.
+    system : systems.System
+    start : ndarray, shape (rows, 3)
+    elements : sequence of integrators.compiler.elements.Element
+        Further element types, for which the observables are only compiled.
     """
     own: Array = np.array(system.form.parameters, dtype=float)
     for quantity in library.quantities(system):
@@ -68,11 +76,24 @@ def try_plugin_integrators(
     start: Array,
     with_tangents: bool = False,
 ) -> None:
-    """Compile integrators, as entries of a study, for a system where one of both is a plugin's.
+    """Compile each integrator that comes from a plugin, or all if the system comes from one.
 
-    Those of a plugin are then measured against what they declare; see `check_method`.
-    Of other element types than that of a run alone only the plugin's own kernels are compiled: of
-    runs side by side, and with tangents where steps are computed with these.
+    The declared properties of a plugin's integrators are measured as well; see `check_method`.
+    For runs in lanes and runs with tangent vectors, only the plugin's own kernels are compiled.
+
+    Parameters
+    ----------
+    library : sweep.plugins.registry.Library
+    entries : iterable of sweep.study.experiment.IntegratorEntry
+    system : systems.System
+    start : ndarray, shape (rows, 3)
+    with_tangents : bool
+        Whether steps are also computed with tangent vectors.
+
+    Raises
+    ------
+    InputError
+        If a kernel does not compile, or an integrator lacks a declared property.
     """
     of_system = library.origin("system", system.name)
     for entry in entries:
@@ -93,7 +114,7 @@ def try_plugin_integrators(
                 _check_method_once(plugin.hash, integrator, system, start)
 
 
-_checked: set[object] = set()  # methods of plugins, which each reading of a study in a process has
+_checked: set[object] = set()  # plugin methods that this process has checked already
 
 
 def _check_method_once(source: str, integrator: Integrator, system: System, start: Array) -> None:
@@ -107,7 +128,7 @@ def _check_method_once(source: str, integrator: Integrator, system: System, star
 
 
 def kernels_of_source(kernels: Iterable[Any], plugin: Source) -> list[Kernel]:
-    """Of kernels, and those that they are made from, the ones that a plugin's file has."""
+    """The kernels defined in a plugin's file, among some kernels and those they are made from."""
     found, left = {}, list(kernels)
     while left:
         made = left.pop()

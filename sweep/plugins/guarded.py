@@ -1,4 +1,4 @@
-"""Calls of a plugin's functions with guards before and behind each array that they are given."""
+"""Call a plugin's functions with guard values before and after each array argument."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -12,20 +12,21 @@ from integrators.errors import InputError
 from integrators.stepping.loop import GUARD, UNTOUCHED
 
 Array = NDArray[np.float64]
-# What is in arrays before a function writes there, and beside them: results are the same.
+# Pairs of numbers: the initial content of output arrays, and the guard values. Results of a
+# function must not depend on either.
 POISONS = ((np.nan, UNTOUCHED), (1.5, 2.0 * UNTOUCHED))
-PARAMETERS = "p"  # compiled code, which checks no bounds, reads NaN behind them
+PARAMETERS = "p"  # its guards are NaN, so that reading beyond the parameters shows in the result
 
 
 class GuardedArrays:
-    """Copies of arrays, each between guards.
+    """Copies of arrays, each between guard values.
 
     Parameters
     ----------
     what : str
-        What is given them, for messages.
+        Name in messages of the function that gets the arrays.
     guard : float
-        The number beside them, but for parameters.
+        Guard value; that of parameters is NaN.
     arrays : dict of str to ndarray
     """
 
@@ -38,11 +39,11 @@ class GuardedArrays:
         self._before = {name: block.copy() for name, block in self._blocks.items()}
 
     def __getitem__(self, name: str) -> Array:
-        """An array in its shape."""
+        """An array by name, in its original shape."""
         return self._blocks[name][GUARD:-GUARD].reshape(self._shapes[name])
 
     def check(self, written: tuple[str, ...]) -> None:
-        """Raise `InputError` if a guard, or an array that is not written, is another one now."""
+        """Raise `InputError` if a guard has changed, or an array that is not in `written`."""
         for name, block in self._blocks.items():
             same = (block == self._before[name]) | (np.isnan(block) & np.isnan(self._before[name]))
             if not (same[:GUARD].all() and same[-GUARD:].all()):
@@ -56,7 +57,7 @@ class GuardedArrays:
 
 
 def followed_by_nan(parameters: Array) -> Array:
-    """A copy of parameters, behind which compiled code, which checks no bounds, reads NaN."""
+    """A copy of parameters with NaN in the memory after it, since kernels check no bounds."""
     return np.append(parameters, np.full(GUARD, np.nan))[: len(parameters)]
 
 
@@ -68,30 +69,30 @@ def call_twice(
     written: tuple[str, ...],
     poisons: tuple[tuple[float, float], ...] = POISONS,
 ) -> list[GuardedArrays]:
-    """Call a function twice with the same arrays, but for other numbers in blank ones and beside.
+    """Call a function twice with the same input, but other guards and other content of its output.
 
     Parameters
     ----------
     what : str
-        The function, for messages.
+        Name of the function in messages.
     given, blank : dict of str to ndarray
-        Arrays by their names; blank ones are filled.
+        Input arrays, and output and work arrays, by name.
     call : callable
-        ``call(arrays)`` calls it.
+        ``call(arrays)`` calls the function with guarded arrays.
     written : tuple of str
-        Names of arrays that it may write to.
+        Names of the arrays that the function may write to.
     poisons : tuple of (float, float)
-        Of each call the number in blank arrays, and that beside all.
+        For each call, the initial content of blank arrays and the guard value.
 
     Returns
     -------
     list of GuardedArrays
-        After each call.
+        The arrays after each call.
 
     Raises
     ------
     InputError
-        If it writes beyond its arrays, or to what it reads.
+        If the function writes beyond its arrays, or to its input.
     """
     found = []
     for poison, guard in poisons:
@@ -105,16 +106,16 @@ def call_twice(
 def refuse_difference(
     what: str, result: str, found: list[GuardedArrays], unwritten: bool = False
 ) -> Array:
-    """The result of the first of two calls; `InputError` if the second one has another.
+    """Return the result of two calls; raise `InputError` if their results differ.
 
     Parameters
     ----------
     what, result : str
-        The function, and the array that it writes to.
+        Names of the function and of its output array.
     found : list of GuardedArrays
-        Of `call_twice`.
+        Result of `call_twice`.
     unwritten : bool
-        Whether numbers that are not finite, as where nothing is written, are left to the caller.
+        Whether to ignore numbers that are not finite, such as those in rows that are not written.
     """
     first, second = (arrays[result] for arrays in found)
     differs = (first != second) & (np.isfinite(first) | (not unwritten))
@@ -137,16 +138,34 @@ def written_rows(
     work: int,
     what: str,
 ) -> Array:
-    """The `rows` rows that a kernel writes, with scratch of `work` numbers.
+    """Return the rows that a kernel writes, after a check of its array accesses.
 
-    They are NaN where it leaves a row, or what it takes from its scratch, unwritten, or reads
-    beyond its parameters.
+    A row is NaN if the kernel leaves it unwritten, reads work space that it has not written, or
+    reads beyond its parameters.
+
+    Parameters
+    ----------
+    function : integrators.compiler.kernels.Kernel
+    time : float
+    states : dict of str to ndarray
+        Input arrays by name.
+    parameters : ndarray
+    rows : int
+        Number of rows that the kernel writes.
+    work : int
+        Size of its work space.
+    what : str
+        Name of the kernel in messages.
+
+    Returns
+    -------
+    ndarray, shape (rows, 3)
 
     Raises
     ------
     InputError
-        If it writes beyond its arrays or to what it reads, or writes something else for the same
-        state where something else was in its arrays.
+        If the kernel writes beyond its arrays or to its input, or if its result depends on the
+        previous content of its arrays.
     """
     names = (*states, PARAMETERS, "out", "work")
     blank = {"out": np.empty((rows, 3)), "work": np.empty(work)}
@@ -160,14 +179,14 @@ def written_rows(
 
 
 def plain_rows(function: Kernel, time: float, state: Array, parameters: Array, rows: int) -> Array:
-    """The same without checks; what it writes beyond its arrays does no harm."""
+    """The rows that a kernel writes, without checks; writes beyond its arrays do no harm."""
     out, work = np.zeros((rows + GUARD, 3)), np.zeros(function.work(len(state)) + GUARD)
     function.scalar(time, state, parameters, out[:rows], work)
     return out[:rows]
 
 
 def line_of_error(function: Any, error: BaseException) -> int | str:
-    """The last line of a function's file that led to an error."""
+    """Line number of the last frame of an error's traceback in the file of a function."""
     file = function.__code__.co_filename
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     return lines[-1] if lines and lines[-1] else "?"

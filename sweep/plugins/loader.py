@@ -1,12 +1,12 @@
-"""What users bring: plugins, as source text, and installed distributions, by their entry points.
+"""Load plugins from source text, and installed distributions by their entry points.
 
-A plugin is its source and nothing else: what the coordinator read travels with each task, and
-every process makes a module of it, once, under a name that has the hash of the source in it. It
-exports plain tuples, ``SYSTEMS``, ``INTEGRATORS``, ``OBSERVABLES`` and ``PLOTS``; `registry` puts
-them beside the built-in ones. Nothing is registered anywhere.
+A plugin is only its source text. The coordinator sends the text with each task, and every process
+makes a module of it once, whose name contains the hash of the source. The module exports the tuples
+``SYSTEMS``, ``INTEGRATORS``, ``OBSERVABLES`` and ``PLOTS``; `registry` adds them to what is built
+in. There is no global registration.
 
-Source runs here and nowhere else, and only that of a `Plugin` that is `trusted`: of a file that a
-study of one's own names, or of what a store brings and `sweep.plugins.approvals` lets pass.
+Only this module runs source, and only that of a `Plugin` that is `trusted`: from a file that the
+user's own study names, or from a store if `sweep.plugins.approvals` accepts it.
 
 An entry point names a class of systems, an `integrators.Method`, a `systems.Observable` or a
 `PlotKind`, in one of `GROUPS` and under the name that the thing has itself::
@@ -14,9 +14,9 @@ An entry point names a class of systems, an `integrators.Method`, a `systems.Obs
     [project.entry-points."geosweep.systems"]
     bead = "beads.sphere:Bead"
 
-So names are known before anything is loaded, and an entry point is loaded only if a study or a
-command names it and it is neither built in nor a plugin's. It is sent to workers by its name, with
-the hash of its source: a worker without the same distribution refuses it.
+So names are known before anything is loaded. An entry point is loaded only if a study or a command
+names it, and nothing built in and no plugin has this name. Workers get its name and the hash of its
+source, and refuse the task if they do not have the same distribution.
 """
 
 import contextlib
@@ -45,21 +45,21 @@ from sweep.text import read_regular_file
 from systems import Observable, Quantity, System
 from systems.base import Start
 
-MOST_BYTES = 1_000_000  # it is sent with each task
+MOST_BYTES = 1_000_000  # of source, which is sent with each task
 _loading = threading.Lock()
 
 
 class Export(NamedTuple):
-    """Things of a kind.
+    """A kind of thing that plugins export.
 
     Attributes
     ----------
     key : str
-        The name of a plugin's tuple of them.
+        Name of the plugin's tuple.
     words : str
-        What they are, for messages.
+        Description of the elements, for messages.
     type : type
-        Of each; of systems, what their classes are derived from.
+        Type of the elements; for systems, which are classes, their base class.
     """
 
     key: str
@@ -74,7 +74,7 @@ EXPORTS = {
     "plot": Export("PLOTS", "kinds of plots, each a sweep.plugins.PlotKind", PlotKind),
 }
 GROUPS = {kind: f"geosweep.{kind}s" for kind in EXPORTS}
-MOST_TOLD = 300  # characters of what its code raised
+MOST_TOLD = 300  # characters of an error's message that are shown
 UNKNOWN = re.compile(  # of Numba, where an element type lacks a function, or a kernel a name
     r"No implementation of function Function\(.*?\) found for signature: >>> (.+?) There "
     r"(?:is|are) |NameError: name '(\w+)' is not defined"
@@ -88,13 +88,13 @@ UNKNOWN = re.compile(  # of Numba, where an element type lacks a function, or a 
 def blame_source(
     source: "Source", doing: str, kept: tuple[type[BaseException], ...] = (InputError,)
 ) -> Iterator[None]:
-    """Turn what a source's code raises, but for `kept`, into an `InputError` that says where.
+    """Turn exceptions of a plugin's code into an `InputError` with the line, except those `kept`.
 
     Parameters
     ----------
     source : Plugin or Installed
     doing : str
-        What fails, such as ``cannot be imported``.
+        Description of the failure, such as ``cannot be imported``.
     kept : tuple of type, optional
         Errors that pass as they are.
     """
@@ -126,7 +126,7 @@ def _error_in_words(error: BaseException, file: str) -> str:
 
 
 def check_export_name(kind: str, of: str, name: object) -> None:
-    """Raise `InputError` unless studies and command lines can say the name of a thing of a kind."""
+    """Raise `InputError` unless a name of this kind is valid in studies and on command lines."""
     signs, naming = ("_-", ", '_' and '-'") if kind == "plot" else ("_", " and '_'")
     if not isinstance(name, str) or not re.fullmatch(f"[A-Za-z][A-Za-z0-9{signs}]*", name):
         raise InputError(
@@ -135,7 +135,17 @@ def check_export_name(kind: str, of: str, name: object) -> None:
 
 
 def check_plugin_export(source: "Source", kind: str, item: Any, of: str) -> None:
-    """Raise `InputError` unless a source may add `item` as a thing of a kind; `of` says where."""
+    """Raise `InputError` unless `item` is a valid export of a kind.
+
+    Parameters
+    ----------
+    source : Plugin or Installed
+    kind : str
+        A key of `EXPORTS`.
+    item : object
+    of : str
+        Place of the item, for messages.
+    """
     _, words, base = EXPORTS[kind]
     is_class = isinstance(item, type) and issubclass(item, base)
     if not (is_class if kind == "system" else isinstance(item, base)):
@@ -147,7 +157,7 @@ def check_plugin_export(source: "Source", kind: str, item: Any, of: str) -> None
 
 
 def _lacks_of_system(source: "Source", item: type[System]) -> Iterator[str]:
-    """What a class of systems lacks, in words; what cannot be made raises `InputError`."""
+    """Describe what a class of systems lacks; `InputError` if its code raises an exception."""
     if inspect.isabstract(item):
         yield f"lacks {', '.join(sorted(item.__abstractmethods__))}"
     if "__dataclass_params__" not in vars(item):
@@ -178,17 +188,16 @@ def _lacks_of_system(source: "Source", item: type[System]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Plugin:
-    """A plugin by its source.
+    """The source of a plugin.
 
     Parameters
     ----------
     name : str
-        As the study says: a file relative to it, or an importable module.
+        Name in the study: a file relative to the study, or an importable module.
     text : str
-        Its source.
+        The source.
     trusted : bool
-        Whether it may run: no, unless whoever made this says so. A worker takes its
-        coordinator's word.
+        Whether the source may run. Workers rely on what their coordinator says.
     """
 
     name: str
@@ -197,42 +206,42 @@ class Plugin:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the source, in hexadecimal: what ``sha256sum`` says of the file."""
+        """SHA-256 of the source in hexadecimal, as ``sha256sum`` prints it for the file."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def in_words(self) -> str:
-        """The plugin, for messages."""
+        """Description of the plugin for messages."""
         return f"plugin {self.name!r}"
 
     @property
     def file(self) -> str:
-        """Its name in tracebacks."""
+        """Name of the plugin's file in tracebacks."""
         return self.name
 
     def exports_of_kind(self, kind: str) -> tuple[Any, ...]:
-        """The tuple of what it adds of a kind."""
+        """The tuple of exports of a kind."""
         return _exports_of_plugin(self)[kind]
 
     @property
     def exported_names(self) -> tuple[tuple[str, str], ...]:
-        """What it adds, as pairs of a kind and a name."""
+        """All exports as pairs of kind and name."""
         return tuple((kind, item.name) for kind in EXPORTS for item in self.exports_of_kind(kind))
 
 
 def read_plugin_source(name: str, directory: Path) -> Plugin:
-    """The `Plugin` of a name in a study.
+    """Read the `Plugin` that a study names.
 
     Parameters
     ----------
     name : str
-        Ends with ``.py`` or has a ``/``: a file relative to `directory`. Else a module.
+        A file relative to `directory` if it ends with ``.py`` or contains ``/``, else a module.
     directory : Path
 
     Raises
     ------
     InputError
-        If there is none, or it is no text.
+        If the source is not found, or is not UTF-8 text.
     """
     if name.endswith(".py") or "/" in name or "\\" in name:
         path = directory / name
@@ -256,14 +265,14 @@ def read_plugin_source(name: str, directory: Path) -> Plugin:
 
 
 def plugins_kept_in_store(attributes: Mapping[str, Any], store: object) -> tuple[Plugin, ...]:
-    """The plugins that a store brings, none of which may run yet.
+    """The plugins that a store keeps, not yet trusted.
 
     Parameters
     ----------
     attributes : mapping
-        Of the store's root.
+        Attributes of the store's root group.
     store : str or sweep.Store
-        For messages.
+        The store, for messages.
 
     Returns
     -------
@@ -272,7 +281,7 @@ def plugins_kept_in_store(attributes: Mapping[str, Any], store: object) -> tuple
     Raises
     ------
     InputError
-        If one is no text.
+        If the source of a plugin is not text.
     """
     try:
         sources = {name: own["source"] for name, own in attributes.get("plugins", {}).items()}
@@ -289,12 +298,12 @@ def plugins_kept_in_store(attributes: Mapping[str, Any], store: object) -> tuple
 
 
 def _source_file_of_module(name: str, directory: Path) -> Path:
-    """The source file of an importable module, or `InputError`; a package has several."""
+    """The source file of an importable module; `InputError` for a package or if there is none."""
     beside = directory / f"{name}.py"
     hint = f" Did you mean {beside.name!r}?" if os.path.isfile(beside) else ""
     try:
         spec = importlib.util.find_spec(name)
-    except (Exception, SystemExit) as error:  # its parents are imported
+    except (Exception, SystemExit) as error:  # the search imports the parent packages
         raise InputError(
             f"the module {name!r} cannot be found: {type(error).__name__}: {error}.{hint}"
         ) from None
@@ -312,7 +321,7 @@ def _source_file_of_module(name: str, directory: Path) -> Path:
 
 
 class _Loader(importlib.abc.InspectLoader):
-    """Makes a module of a plugin's text; tracebacks and the kernel cache ask for its source."""
+    """Makes a module from a plugin's text, and provides the text to tracebacks and kernel cache."""
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = plugin
@@ -321,15 +330,15 @@ class _Loader(importlib.abc.InspectLoader):
         return self._plugin.text
 
     def get_code(self, fullname: str) -> CodeType:
-        # Not its bytes: of these a first line chooses the encoding, and other source could run
-        # than the one that is shown.
+        # The text, not its bytes: an encoding declared in the first line could make other source
+        # run than is shown to the user.
         text = self._plugin.text.removeprefix("\ufeff")
         return compile(text, self._plugin.name, "exec", dont_inherit=True)
 
 
 @functools.cache
 def _load_plugin_module(plugin: Plugin) -> ModuleType:
-    """The module of a plugin, loaded once; its name tells it from an edited one."""
+    """The module of a plugin, loaded once; its name differs from that of an edited version."""
     if not plugin.trusted:
         raise InputError(f"plugin {plugin.name!r}, sha256 {plugin.hash}, is not approved to run")
     name = f"geosweep_plugin_{plugin.hash[:16]}"
@@ -350,7 +359,7 @@ def _load_plugin_module(plugin: Plugin) -> ModuleType:
 
 @functools.cache
 def _exports_of_plugin(plugin: Plugin) -> dict[str, tuple[Any, ...]]:
-    """What a plugin exports, checked: a tuple by each kind of `EXPORTS`."""
+    """The checked exports of a plugin: a tuple for each kind in `EXPORTS`."""
     module, keys = _load_plugin_module(plugin), [export.key for export in EXPORTS.values()]
     if not any(key in vars(module) for key in keys):
         raise InputError(
@@ -373,18 +382,18 @@ def _exports_of_plugin(plugin: Plugin) -> dict[str, tuple[Any, ...]]:
 
 @dataclasses.dataclass(frozen=True)
 class Installed:
-    """An entry point.
+    """An entry point of an installed distribution.
 
     Parameters
     ----------
     kind : str
-        Of what it names, a key of `GROUPS`.
+        Kind of the object that it names, a key of `GROUPS`.
     name, value : str
-        As in its metadata.
+        Name and value in the distribution's metadata.
     distribution : str
-        Whose they are, with its version.
+        Name and version of the distribution.
     hash : str
-        SHA-256 of the source, once `with_source_hash` has loaded that.
+        SHA-256 of the source, once `with_source_hash` has loaded it.
     """
 
     kind: str
@@ -395,13 +404,13 @@ class Installed:
 
     @property
     def in_words(self) -> str:
-        """The entry point, for messages."""
+        """Description of the entry point for messages."""
         return f"the entry point {self.name!r} ({GROUPS[self.kind]}) of {self.distribution}"
 
     @property
     def file(self) -> str:
-        """The name of its module in tracebacks."""
-        with contextlib.suppress(Exception):  # which are told when it is loaded
+        """Name of its module's file in tracebacks."""
+        with contextlib.suppress(Exception):  # reported when the entry point is loaded
             spec = importlib.util.find_spec(self.entry_point.module)
             if spec is not None and spec.origin is not None:
                 return spec.origin
@@ -409,41 +418,42 @@ class Installed:
 
     @property
     def entry_point(self) -> EntryPoint:
-        """As the metadata have it."""
+        """The `importlib.metadata.EntryPoint`."""
         return EntryPoint(self.name, self.value, GROUPS[self.kind])
 
     def exports_of_kind(self, kind: str) -> tuple[Any, ...]:
-        """The tuple of what it adds of a kind; loaded when it is asked for."""
+        """The tuple of exports of a kind; loads the entry point."""
         return (_installed_with_same_hash(self),) if kind == self.kind else ()
 
     @property
     def exported_names(self) -> tuple[tuple[str, str], ...]:
-        """What it adds, as pairs of a kind and a name; it is not loaded."""
+        """Its export as pairs of kind and name; does not load the entry point."""
         return ((self.kind, self.name),)
 
     def with_source_hash(self) -> "Installed":
-        """The same with the hash of the source that is installed here."""
+        """A copy with the hash of the source that is installed here."""
         return dataclasses.replace(self, hash=_load_entry_point(self)[1])
 
 
 def offered_entry_points(kind: str, taken: Container[str]) -> dict[str, Installed]:
-    """The entry points of a kind that distributions offer, not loaded.
+    """The entry points of a kind in all installed distributions, not loaded.
 
     Parameters
     ----------
     kind : str
+        A key of `GROUPS`.
     taken : container of str
-        Names that are built in.
+        Built-in names.
 
     Returns
     -------
     dict of str to Installed
-        By name.
+        The entry points by name.
 
     Raises
     ------
     InputError
-        If a name is taken, or is no name.
+        If a name is taken already, or is not valid.
     """
     found: dict[str, Installed] = {}
     for one in map(_installed_of_entry_point, entry_points(group=GROUPS[kind])):
@@ -461,13 +471,13 @@ def offered_entry_points(kind: str, taken: Container[str]) -> dict[str, Installe
 def _installed_of_entry_point(point: EntryPoint) -> Installed:
     kind = next(kind for kind, group in GROUPS.items() if group == point.group)
     dist = point.dist
-    owner = "" if dist is None else f"{dist.name} {dist.version}"  # all that are found have one
+    owner = "" if dist is None else f"{dist.name} {dist.version}"  # installed ones always have one
     return Installed(kind, point.name, point.value, owner)
 
 
 @functools.cache
 def _installed_with_same_hash(one: Installed) -> Any:
-    """The installed thing of a name, if its source has the expected hash."""
+    """The object of an entry point, if its source has the expected hash."""
     points = entry_points(group=GROUPS[one.kind], name=one.name)
     here = next(map(_installed_of_entry_point, points), None)
     if here is None:
@@ -484,7 +494,7 @@ def _installed_with_same_hash(one: Installed) -> Any:
 
 @functools.cache
 def _load_entry_point(one: Installed) -> tuple[Any, str]:
-    """What an entry point names, checked, and the hash of its source when it was loaded."""
+    """The object of an entry point, checked, and the hash of its source as it was loaded."""
     with blame_source(one, "cannot be loaded", kept=()):
         item = one.entry_point.load()
         digest = _hash_of_module_source(sys.modules[one.entry_point.module])
@@ -496,10 +506,7 @@ def _load_entry_point(one: Installed) -> tuple[Any, str]:
 
 @functools.cache
 def _hash_of_module_source(module: ModuleType) -> str:
-    """SHA-256 of a module's source; of a package's module, of all that the package has.
-
-    As it was when the module was loaded, whatever becomes of the files.
-    """
+    """SHA-256 of a module's source, or of all modules of its package, as they were when loaded."""
     package = sys.modules[module.__name__.partition(".")[0]]
     file = Path(getattr(package, "__file__", None) or module.__file__ or "")
     if file.name != "__init__.py":

@@ -1,4 +1,4 @@
-"""What a study may name: what is built in, what its plugins add, and what is installed."""
+"""The names that a study can use: built-in ones, those of its plugins, and installed ones."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,16 +25,16 @@ from systems import Observable, Quantity, System
 
 @dataclass(frozen=True)
 class Library:
-    """The built-in systems and integrators with those of some plugins and distributions.
+    """The built-in systems and integrators, with those of some plugins and distributions.
 
-    It is sent to workers, who make of the plugins' text what they need of it, and have the
-    distributions themselves.
+    Tasks carry it to workers, which load the plugins from its text. Distributions must be installed
+    on the workers.
 
     Parameters
     ----------
     plugins : tuple of sweep.plugins.loader.Plugin
     installed : tuple of sweep.plugins.loader.Installed
-        Those that are asked for; see `with_installed_plugins`.
+        The entry points in use; see `with_installed_plugins`.
     """
 
     plugins: tuple[Plugin, ...] = ()
@@ -50,22 +50,22 @@ class Library:
 
     @property
     def systems(self) -> tuple[type[System], ...]:
-        """The classes of systems that these add."""
+        """The classes of systems that plugins and entry points add."""
         return self._added("system")
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """The `integrators.Method`s that these add."""
+        """The `integrators.Method`s that plugins and entry points add."""
         return self._added("integrator")
 
     @property
     def observables(self) -> tuple[Observable, ...]:
-        """The `systems.Observable`s that these add."""
+        """The `systems.Observable`s that plugins and entry points add."""
         return self._added("observable")
 
     @property
     def plots(self) -> tuple[PlotKind, ...]:
-        """The `PlotKind`s that these add; what their code raises is an `InputError`."""
+        """The `PlotKind`s that plugins and entry points add; exceptions become `InputError`."""
         return tuple(
             _plot_kind_blaming_plugin(source, kind)
             for source in self.sources
@@ -73,11 +73,11 @@ class Library:
         )
 
     def system_class(self, name: str) -> type[System]:
-        """The class of a system, or `InputError`."""
+        """The class of a system by name; `InputError` if there is none."""
         return systems.named(name, self.systems)
 
     def system(self, name: str, parameters: Mapping[str, Any]) -> System:
-        """The system of a name with a dict of parameters.
+        """Make a system from its name and parameters.
 
         Parameters
         ----------
@@ -91,27 +91,27 @@ class Library:
         Raises
         ------
         InputError
-            As `systems.get`; also for whatever else a plugin's code raises.
+            As `systems.get`; also if a plugin's code raises any exception.
         """
         cls, source = self.system_class(name), self.origin("system", name)
         if source is None:
             return systems.made(cls, parameters)
         with blame_source(source, f"cannot make {name!r}"):
             made = systems.made(cls, parameters)
-            _ = made.form, made.quantities  # which are made when they are first asked for
+            _ = made.form, made.quantities  # made on first access, which may fail
         return made
 
     def integrator(self, name: str, options: Mapping[str, Any]) -> Integrator:
-        """The `integrators.Integrator` of a name with a dict of options, or `InputError`."""
+        """Make an `integrators.Integrator` from its name and options; may raise `InputError`."""
         return integrators.made(name, options, self.methods)
 
     def quantities(self, system: System) -> tuple[Quantity, ...]:
-        """What can be recorded of a system: its own `Quantity`s, then observables that it has."""
+        """The quantities that can be recorded of a system: its own, then observables of plugins."""
         own = (item for item in self.observables if item.belongs_to(system))
         return (*system.quantities, *own)
 
     def origin(self, kind: str, name: str) -> Source | None:
-        """The source of the ``"system"``, ``"integrator"`` and so on; None if it is built in."""
+        """The plugin or entry point that adds a name of a kind; None if it is built in."""
         return next(
             (source for source in self.sources if (kind, name) in source.exported_names), None
         )
@@ -123,20 +123,20 @@ class Library:
         options: Mapping[str, Any] | None = None,
         observables: Iterable[str] = (),
     ) -> dict[str, str]:
-        """Hashes of the plugins and distributions that some things are from.
+        """Hashes of the sources that add a system, an integrator and observables.
 
         Parameters
         ----------
         system, integrator : str, optional
-            Names; the integrator's may have a modifier.
+            Names; that of the integrator may have a modifier.
         options : dict, optional
-            Of the integrator, which may name another one.
+            Options of the integrator, which may name another integrator.
         observables : iterable of str
 
         Returns
         -------
         dict of str to str
-            By ``system NAME`` and so on; without what is built in.
+            Hashes by ``system NAME``, ``integrator NAME`` and so on, without built-in names.
         """
         named = [("system", system)]
         for name in (integrator, (options or {}).get(STEPS_OF)):
@@ -150,7 +150,7 @@ BUILT_IN = Library()
 
 
 def unite_libraries(libraries: Iterable[Library]) -> Library:
-    """A `Library` of all that several have; `CannotUnite` if two have other plugins of one name."""
+    """The union of libraries; `CannotUnite` if plugins of the same name differ."""
     libraries, plugins = list(libraries), dict[str, Plugin]()
     for plugin in (plugin for library in libraries for plugin in library.plugins):
         if plugins.setdefault(plugin.name, plugin).hash != plugin.hash:
@@ -160,7 +160,7 @@ def unite_libraries(libraries: Iterable[Library]) -> Library:
 
 
 def _plot_kind_blaming_plugin(source: Source, kind: PlotKind) -> PlotKind:
-    """A `PlotKind` whose errors are the source's."""
+    """A `PlotKind` whose exceptions become `InputError`s that name the source."""
 
     @functools.wraps(kind.draw)
     def draw(*arguments: Any, **options: Any) -> Any:
@@ -173,23 +173,27 @@ def _plot_kind_blaming_plugin(source: Source, kind: PlotKind) -> PlotKind:
 def with_installed_plugins(
     library: Library, kind: str, names: Iterable[str] | None = None, taken: Iterable[str] = ()
 ) -> Library:
-    """A library, and what installed distributions add to it that is neither built in nor there.
+    """A library with the installed entry points of a kind that it does not have yet.
 
-    Nothing is looked for where all names are known.
+    Installed distributions are not searched if all names are known.
 
     Parameters
     ----------
     library : Library
     kind : {"system", "integrator", "observable", "plot"}
     names : iterable of str, optional
-        What is asked for; all that there is unless given.
+        The names in use; all installed ones unless given.
     taken : container of str
-        Names that are built in, besides those of systems and integrators.
+        Built-in names besides those of systems and integrators.
+
+    Returns
+    -------
+    Library
 
     Raises
     ------
     InputError
-        If a name of an entry point is taken, or one that is asked for cannot be loaded.
+        If an entry point has a name that is taken, or one in use cannot be loaded.
     """
     built_in = {*_built_in_names(kind), *taken}
     there = {name for source in library.sources for of, name in source.exported_names if of == kind}
@@ -210,12 +214,12 @@ def _built_in_names(kind: str) -> list[str]:
 def read_plugin_library(
     names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
 ) -> Library:
-    """The `Library` of the plugins that a study names.
+    """The `Library` with the plugins that a study names.
 
     Parameters
     ----------
     names, directory, kept
-        As of `read_plugins_of_study`.
+        As in `read_plugins_of_study`.
 
     Returns
     -------
@@ -224,7 +228,7 @@ def read_plugin_library(
     Raises
     ------
     InputError
-        If a plugin cannot be used, or what one adds has a name that is taken; by its number.
+        If a plugin cannot be loaded, or adds a name that is taken. Its key is the plugin's number.
     """
     read = read_each(lambda name: _read_plugin(name, directory, kept, runs=True), names)
     check_distinct(names, "plugin")
@@ -247,15 +251,15 @@ def read_plugin_library(
 def read_plugins_of_study(
     names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
 ) -> tuple[Plugin, ...]:
-    """The plugins that a study names; their source is read and not run.
+    """Read the source of the plugins that a study names, without running it.
 
     Parameters
     ----------
     names : sequence of str
     directory : Path
-        That they are relative to.
+        Directory that the names are relative to.
     kept : dict of str to Plugin, optional
-        Those that a store keeps, and no file is looked for.
+        Plugins that a store keeps; if given, no files are read.
 
     Returns
     -------
@@ -264,7 +268,7 @@ def read_plugins_of_study(
     Raises
     ------
     InputError
-        If one cannot be read; by its number.
+        If a plugin cannot be read. Its key is the plugin's number.
     """
     return read_each(lambda name: _read_plugin(name, directory, kept), names)
 
@@ -291,19 +295,21 @@ def check_observable_names(
     names_of: Callable[[Observable], set[str]],
     taken: Callable[[System], set[str]],
 ) -> None:
-    """Refuse an observable of a system that has the name of another variable there.
+    """Refuse observables whose variables have the name of another variable of the system.
 
     Parameters
     ----------
     family : sequence of systems.System
     library : Library
-    names_of, taken : callable
-        The names of variables that a quantity gives; and those of a system without plugins.
+    names_of : callable
+        Returns the names of the variables of a quantity.
+    taken : callable
+        Returns the names of the variables that a system has without plugins.
 
     Raises
     ------
     InputError
-        Which names one.
+        If there is such an observable.
     """
     for source in library.sources:
         for observable in source.exports_of_kind("observable"):

@@ -1,4 +1,4 @@
-"""What a study asks for: its text as experiments, initial conditions, time axes and runs."""
+"""Read studies: their text, experiments, initial conditions, time axes and runs."""
 
 from integrators.lazy import lazy
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from integrators.errors import InputError, suggest_nearest
 
-EQUAL = 1e-9  # relative difference up to which two numbers of a column are the same
-SHOWN = 20  # labels to look for the nearest in; an ensemble may have a million
+EQUAL = 1e-9  # relative difference up to which two numbers of a column are equal
+SHOWN = 20  # labels that are searched for a suggestion; an ensemble may have a million
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Condition:
         ``integrator``, ``step_size``, ``tolerance``, ``initial_condition``, ``ensemble``, a
         scanned parameter or an axis of a family of starts.
     operator : {"==", "!=", "<", "<=", ">", ">="}
-        Labels are only equal or not.
+        For labels only ``==`` and ``!=``.
     value : float or str
     """
 
@@ -34,7 +34,7 @@ class Condition:
 
     @classmethod
     def parse(cls, column: str, written: float | str, labels: Sequence[str] | None) -> "Condition":
-        """Condition as a study has it: a value to be equal to, or a string such as ``">= 0.05"``.
+        """Read a condition of a study: a value to be equal to, or a string such as ``">= 0.05"``.
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class Condition:
         Raises
         ------
         InputError
-            If it is neither, there is no such label, or labels are compared by another operator.
+            If it is neither, the label is unknown, or labels are compared by another operator.
         """
         found = re.fullmatch(r"(==|!=|<=|>=|<|>)\s*(.+)", str(written))
         operator, operand = found.groups() if found else ("==", written)
@@ -70,7 +70,7 @@ class Condition:
     def holds(self, values: np.ndarray) -> NDArray[np.bool_]:
         """Where the condition holds for the column `values`: a boolean array of its shape.
 
-        It holds for no run that has no such value: an adaptive one has no step size.
+        It does not hold for runs without a value: an adaptive run has no step size.
         """
         found: NDArray[np.bool_]
         if isinstance(self.value, str):
@@ -87,12 +87,12 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """Leaves out the runs for which all `conditions`, a tuple of `Condition`, hold."""
+    """Leaves out the runs for which every `Condition` in the tuple `conditions` holds."""
 
     conditions: tuple[Condition, ...]
 
     def scaled(self, column: str, factor: float) -> "Rule":
-        """The same rule, a number that a column is compared with multiplied by `factor`."""
+        """A copy in which the numbers that `column` is compared with are multiplied by `factor`."""
         return Rule(
             tuple(
                 dataclasses.replace(c, value=c.value * factor)

@@ -1,6 +1,6 @@
-"""An experiment of a study as frozen values: systems, integrators, starts, times.
+"""An experiment of a study as frozen values: systems, integrators, starts and times.
 
-And the union of experiments, which is no grid in general: it has only runs that one of them names.
+A union of experiments is in general not a grid: it has only the runs of its parts.
 """
 
 import dataclasses
@@ -30,9 +30,9 @@ from sweep.study.starts import RandomStarts, Start
 from sweep.study.time_axis import TimeAxis
 from systems import System
 
-TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # of an entry; they mean the same
-Groups = Sequence[Sequence[str]]  # of names of axes that advance together
-ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all others are options
+TOLERANCE_KEYS = ("tolerance", "relative_tolerance")  # two keys of an entry with the same meaning
+Groups = Sequence[Sequence[str]]  # groups of names of axes that advance together
+ENTRY_KEYS = ("name", "label", "step_size", *TOLERANCE_KEYS)  # all other keys are options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Axis:
     Parameters
     ----------
     name : str
-        Of the parameter.
+        Name of the parameter.
     values : tuple of int, float, str or tuple
     labels : tuple of str or None
-        What the values, vectors for example, are called in the store; None: what they are.
+        Labels of the values in the store, for example of vectors; None if the store has the values.
     where : callable
-        Says where the study says so, for messages.
+        Returns its place in the study, for messages.
     """
 
     name: str
@@ -68,18 +68,18 @@ class IntegratorEntry:
     Parameters
     ----------
     label : str
-        By which the store knows it.
+        Its label in the store.
     name : str
-        With its modifiers, ``variational+suzuki4``.
+        Its name with modifiers, such as ``variational+suzuki4``.
     options : dict
-        All of them, defaults filled in; ``arithmetic`` where it is not double.
+        All options, including defaults; ``arithmetic`` only if it is not double.
     step_sizes, tolerances : tuple of float or None
-        Its own; None: those of the experiment. An adaptive integrator has tolerances, another
-        step sizes.
+        Its own values; None for those of the experiment. Adaptive integrators have tolerances,
+        others have step sizes.
     where : callable
-        Says where the study says so, for messages.
+        Returns its place in the study, for messages.
     library : Library
-        That knows it.
+        The library that has the integrator.
     """
 
     label: str
@@ -92,17 +92,17 @@ class IntegratorEntry:
 
     @functools.cached_property
     def adaptive(self) -> bool:
-        """Whether it chooses its steps by a tolerance."""
+        """Whether the integrator chooses its steps by a tolerance."""
         return self._made.adaptive
 
     @property
     def arithmetic(self) -> str:
-        """One of `integrators.precision.ARITHMETICS`."""
+        """Its arithmetic, one of `integrators.precision.ARITHMETICS`."""
         return str(self.options.get(ARITHMETIC, DOUBLE))
 
     @property
     def is_precise(self) -> bool:
-        """Whether it computes in double-double."""
+        """Whether the integrator computes in double-double."""
         return self.arithmetic != DOUBLE
 
     def integrator(self) -> Integrator:
@@ -114,7 +114,7 @@ class IntegratorEntry:
         return self.library.integrator(self.name, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent: the integrator is made anew."""
+        """The state for pickling, without the integrator, which the receiver makes again."""
         return {name: value for name, value in vars(self).items() if name != "_made"}
 
 
@@ -125,16 +125,16 @@ class Reference:
     Parameters
     ----------
     integrator : str
-        An adaptive one.
+        Name of an adaptive integrator.
     tolerance : float
-        Relative and absolute.
+        Relative and absolute tolerance.
     until : float
         Time up to which it is computed.
 
     Raises
     ------
     InputError
-        If the tolerance is below what double precision supports, or a value out of bounds.
+        If the tolerance is below what double precision supports, or a value is out of bounds.
     """
 
     integrator: str
@@ -142,7 +142,7 @@ class Reference:
     until: float
 
     options: typing.ClassVar[dict[str, Any]] = {}
-    least: typing.ClassVar[tuple[float, str]] = SMALLEST_TOLERANCES[DOUBLE]  # and in words
+    least: typing.ClassVar[tuple[float, str]] = SMALLEST_TOLERANCES[DOUBLE]  # with its text
 
     def __post_init__(self) -> None:
         least, words = self.least
@@ -155,7 +155,7 @@ class Reference:
 
     @property
     def is_precise(self) -> bool:
-        """Whether it is computed in double-double."""
+        """Whether the reference is computed in double-double."""
         return ARITHMETIC in self.options
 
     def make_integrator(self) -> Integrator:
@@ -170,10 +170,10 @@ class PreciseReference(Reference):
     Parameters
     ----------
     integrator : str
-        One with a fixed step, which is halved until that changes the states by less than the
-        tolerance.
+        Name of an integrator with a fixed step. The step is halved until this changes the states by
+        less than the tolerance.
     tolerance : float
-        Of the size of the initial state.
+        Tolerance relative to the norm of the initial state.
     until : float
         Time up to which it is computed.
     arithmetic : str
@@ -182,7 +182,7 @@ class PreciseReference(Reference):
     Raises
     ------
     InputError
-        If the tolerance is below what double-double supports, or a value out of bounds.
+        If the tolerance is below what double-double supports, or a value is out of bounds.
     """
 
     arithmetic: str = DOUBLE_DOUBLE
@@ -193,9 +193,10 @@ class PreciseReference(Reference):
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedExperiment:
-    """One experiment, read: a group of the store. All times are in the system's own unit of time.
+    """An experiment with all values read and checked, which is one group of the store.
 
-    It is a grid, of which rules may leave runs out; or, of several studies, the union of grids.
+    It is a grid, from which rules may leave out runs, or a union of such grids. All times are in
+    the system's own unit of time.
 
     Parameters
     ----------
@@ -203,15 +204,15 @@ class ResolvedExperiment:
         Letters, digits, ``_`` and ``-``; does not start with ``_``.
     system : str
     parameters : dict
-        Those of the system's parameters that the study gives.
+        The system's parameters that the study gives.
     scan : tuple of Axis
     integrators : tuple of IntegratorEntry
     step_sizes : tuple of float
-        Exact; for the integrators that have none of their own.
+        Exact step sizes of the integrators that have none of their own.
     tolerances : tuple of float
-        For the adaptive ones that have none of their own.
+        Tolerances of the adaptive integrators that have none of their own.
     initial_conditions : tuple
-        Of the classes in `sweep.study.starts`.
+        Starts, of the classes in `sweep.study.starts`.
     time_axis : TimeAxis
     record : tuple of str
         Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
@@ -219,27 +220,27 @@ class ResolvedExperiment:
     statistics : {"every_step", "none"}
     reference : Reference or None
     exclude : tuple of Rule
-        Runs for which one of them holds are left out.
+        Rules that leave out runs.
     zipped : tuple of tuple of str
         Groups of axes that advance together: names in `scan`, and ``step_size``.
     repeat : int
         How often each run is computed.
     max_steps : int
-        The most of an adaptive run, the reference included.
+        Largest number of steps of an adaptive run or reference.
     time_unit : float
-        That the study gives times and step sizes in multiples of.
+        Unit of times and step sizes in the study.
     where : callable
-        Says where the study says so, for messages.
+        Returns its place in the study, for messages.
     library : Library
-        What the study can name.
+        The names that the study can use.
     parts : tuple of ResolvedExperiment
-        The grids whose runs, one grid after the other, are those of a union, which has all their
-        values on its axes; see `unite_experiments`. Empty: it is a grid itself.
+        The grids of a union, whose runs follow one another; the axes of the union have the values
+        of all parts. See `unite_experiments`. Empty for a grid.
 
     Raises
     ------
     InputError
-        If a value is out of bounds, or axes that advance together have no one length.
+        If a value is out of bounds, or axes that advance together differ in length.
     """
 
     name: str
@@ -294,11 +295,11 @@ class ResolvedExperiment:
 
     @functools.cached_property
     def duration(self) -> float:
-        """Of a run, in the system's unit of time."""
+        """Duration of a run in the system's unit of time."""
         return self.time_axis.duration
 
     def in_time_units(self, time: float) -> float:
-        """A time or step size as the study gives it, for messages: without the last digits."""
+        """A time or step size in the study's unit, for messages, rounded to 12 digits."""
         return time if self.time_unit == 1.0 else float(f"{time / self.time_unit:.12g}")
 
     @functools.cached_property
@@ -313,12 +314,12 @@ class ResolvedExperiment:
 
     @property
     def grids(self) -> "tuple[ResolvedExperiment, ...]":
-        """The experiments, each a grid, whose runs it has."""
+        """The grids whose runs the experiment has."""
         return self.parts or (self,)
 
     @property
     def size(self) -> int:
-        """Number of runs before any is excluded, or left out since an earlier part has it."""
+        """Number of runs, including excluded ones and those that an earlier part has as well."""
         if self.parts:
             return sum(part.size for part in self.parts)
         sizes = [(entry.adaptive, len(self.steps_of(entry))) for entry in self.integrators]
@@ -331,12 +332,12 @@ class ResolvedExperiment:
 
     @property
     def axis_of_steps(self) -> int | None:
-        """Index into `scan` of an axis that the step size advances with, or None."""
+        """Index into `scan` of an axis that advances with the step size, or None."""
         together = {name for group in self.zipped if "step_size" in group for name in group}
         return next((i for i, axis in enumerate(self.scan) if axis.name in together), None)
 
     def steps_of(self, entry: IntegratorEntry) -> tuple[tuple[StepSize, Tolerance], ...]:
-        """Step size and tolerance of each run of an `IntegratorEntry`; one of them is NaN."""
+        """Pairs of step size and tolerance of an `IntegratorEntry`; one of each pair is NaN."""
         if entry.adaptive:
             own = self.tolerances if entry.tolerances is None else entry.tolerances
             return tuple((math.nan, tolerance) for tolerance in own)
@@ -344,17 +345,17 @@ class ResolvedExperiment:
         return tuple((step_size, math.nan) for step_size in own)
 
     def make_systems(self) -> tuple[System, ...]:
-        """The systems, one for each combination of scanned values; the last axis is fastest."""
+        """The systems for all combinations of scanned values; the last axis varies fastest."""
         return tuple(
             self.library.system(self.system, self.parameters | chosen)
             for chosen in scan_combinations(self.scan, self.zipped)
         )
 
     def plugin_hashes(self, entry: IntegratorEntry | None = None) -> dict[str, str]:
-        """Hashes of the plugins that the results depend on, by what they add.
+        """Hashes of the plugins that results depend on, by what the plugins add.
 
-        Of all runs: those of the system and of the observables that are recorded. With an
-        `IntegratorEntry`, of its runs: those of the system and of the integrator.
+        For an `IntegratorEntry`, these are the plugins of the system and the integrator; without
+        one, those of the system and the recorded observables.
         """
         if entry is None:
             return self.library.hashes(self.system, observables=self.record)
@@ -362,9 +363,9 @@ class ResolvedExperiment:
 
     @property
     def shared_settings(self) -> dict[str, Any]:
-        """What is the same for all runs: what the tables of an experiment, and a store, agree on.
+        """The settings in which all tables of an experiment and its store have to agree.
 
-        A parameter that is scanned has its first value.
+        A scanned parameter has its first value.
         """
         first = {axis.name: axis.values[0] for axis in self.scan}
         system = self.library.system(self.system, self.parameters | first)
@@ -376,14 +377,14 @@ class ResolvedExperiment:
             "reference": _as_plain_data(self.reference),
             "record": sorted(self.record),
             "plugins": self.plugin_hashes(),
-            "parameters": {  # a vector of equal numbers as that: how many there are may be scanned
+            "parameters": {  # equal numbers of a vector as one, since its length may be scanned
                 name: value[0] if isinstance(value, tuple) and len({*value}) == 1 else value
                 for name, value in system.identity.items()
             },
         }
 
     def expanded(self) -> dict[str, Any]:
-        """The experiment with all that was generated, as lists, dicts, strings and numbers."""
+        """The experiment with all generated values, as lists, dicts, strings and numbers."""
         plain: dict[str, Any] = _as_plain_data(self)
         del plain["time_axis"], plain["parts"]
         if self.parts:
@@ -392,7 +393,7 @@ class ResolvedExperiment:
 
 
 def check_equal_axis_lengths(lengths: Mapping[str, int]) -> None:
-    """Raise InputError unless the axes of a group, by name, have one length."""
+    """Raise `InputError` unless all axes of a group, given as lengths by name, have one length."""
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in lengths.items())
         raise InputError(
@@ -403,13 +404,19 @@ def check_equal_axis_lengths(lengths: Mapping[str, int]) -> None:
 
 
 def scan_combinations(scan: Sequence[Axis], zipped: Groups) -> Iterator[dict[str, Any]]:
-    """The combinations of the values of `scan`, as dicts; the last axis is fastest."""
+    """The combinations of scanned values as dicts; the last axis varies fastest."""
     for place in scan_index_combinations(scan, zipped).tolist():
         yield {axis.name: axis.values[i] for axis, i in zip(scan, place, strict=True)}
 
 
 def scan_index_combinations(scan: Sequence[Axis], zipped: Groups) -> NDArray[np.intp]:
-    """The combinations as the index of each axis; those `zipped` advance together.
+    """The combinations of scanned values as indices into the axes.
+
+    Parameters
+    ----------
+    scan : sequence of Axis
+    zipped : sequence of sequence of str
+        Groups of names of axes that advance together.
 
     Returns
     -------
@@ -429,7 +436,7 @@ def count_scan_combinations(scan: Sequence[Axis], zipped: Groups) -> int:
 def _axis_groups(
     scan: Sequence[Axis], zipped: Groups
 ) -> tuple[list[tuple[str, ...]], dict[tuple[str, ...], int]]:
-    """The group of each axis, which may be alone in it; and the length of each group."""
+    """The group of each axis, which may consist of it alone, and the length of each group."""
     together = {name: tuple(group) for group in zipped for name in group}
     groups = [together.get(axis.name, (axis.name,)) for axis in scan]
     return groups, {group: len(axis.values) for group, axis in zip(groups, scan, strict=True)}
@@ -452,15 +459,16 @@ def _as_plain_data(value: Any) -> Any:
 def followed_problem(
     problem: Any, integrator: Integrator, form: Any, record: Collection[str]
 ) -> Followed | None:
-    """The `Followed` problem whose tangent vectors give what a record asks for; None without any.
+    """The `Followed` problem with the tangent vectors that a record needs; None if it needs none.
 
     Parameters
     ----------
     problem : Problem or AdaptiveProblem
     integrator : Integrator
-        Whose problem it is.
+        The integrator of the problem.
     form : SpheresLagrangian or another
     record : tuple of str
+        Names of the recorded quantities.
     """
     if obstacle_to_following(integrator) or not {*record} & {*variables.CHAOS}:
         return None
@@ -470,8 +478,8 @@ def followed_problem(
 
 
 def checkpoint_size(integrator: Integrator, system: System, record: Collection[str]) -> int:
-    """Numbers in the checkpoint at the end of a run: of the problem, and of its tangent vectors."""
-    if integrator.counted is not None:  # its runs do not go on from their end
+    """Size of the checkpoint at the end of a run: of the problem and its tangent vectors."""
+    if integrator.counted is not None:  # such runs cannot be continued from their end
         return 0
     problem = integrator.bind(system)
     followed = followed_problem(problem, integrator, system.form, record)
@@ -484,14 +492,14 @@ def checkpoint_size(integrator: Integrator, system: System, record: Collection[s
 def unite_experiments(
     parts: Sequence[ResolvedExperiment], whose: tuple[str, str] = ("one has", "another")
 ) -> ResolvedExperiment:
-    """The experiment with the runs of several that are grids.
+    """Unite grids of the same name into one experiment with all their runs.
 
     Parameters
     ----------
     parts : sequence of ResolvedExperiment
-        Of one name, with the same time axis and all that a store keeps of an experiment.
+        Grids with the same time axis and the same shared settings.
     whose : tuple of str
-        What messages call the first and a later one.
+        How messages name the first and a later grid.
 
     Returns
     -------
@@ -500,8 +508,8 @@ def unite_experiments(
     Raises
     ------
     CannotUnite
-        If they contradict each other, a label has two meanings, or a parameter is scanned in one
-        and not in another.
+        If the grids contradict each other, a label has two meanings, or a parameter is scanned in
+        one grid and not in another.
     """
     if len(parts) == 1:
         return parts[0]
@@ -527,7 +535,7 @@ def unite_experiments(
 def _check_shared_settings(
     one: ResolvedExperiment, other: ResolvedExperiment, whose: tuple[str, str]
 ) -> None:
-    """Raise `CannotUnite` unless two grids agree on what is the same for all runs of a store."""
+    """Raise `CannotUnite` unless two grids have the same `shared_settings`."""
     settings, others = one.shared_settings, other.shared_settings
     for axis in one.scan:
         for of in (settings, others):
@@ -542,7 +550,7 @@ def _check_shared_settings(
 
 
 def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
-    """Axes with the values of all; a value has the label that it has first."""
+    """Axes with the values of all scans; a value keeps its first label."""
     axes = [{axis.name: axis for axis in scan} for scan in scans]
     for other in axes[1:]:
         for name in sorted(set(axes[0]) ^ set(other)):
@@ -566,7 +574,7 @@ def _unite_axes(axes: Sequence[Axis]) -> Axis:
 
 
 def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorEntry, ...]:
-    """Integrators by label, each with all steps that it has somewhere."""
+    """Integrators of all parts, each with its step sizes or tolerances in all of them."""
     entries: dict[str, IntegratorEntry] = {}
     for part in parts:
         for entry in part.integrators:
@@ -585,8 +593,8 @@ def _unite_integrators(parts: Sequence[ResolvedExperiment]) -> tuple[IntegratorE
 
 
 def _unite_starts(parts: Sequence[ResolvedExperiment]) -> tuple[Start, ...]:
-    """Starts, each once, ensembles with their most members, and with distinct labels."""
-    found: dict[str, Any] = {}  # dataclasses, by content
+    """Distinct starts of all parts with distinct labels; each ensemble has its largest size."""
+    found: dict[str, Any] = {}  # starts by content
     for start in (start for part in parts for start in part.initial_conditions):
         known: Any = found.get(start.content)
         if known is None:

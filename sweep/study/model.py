@@ -1,8 +1,8 @@
-"""Format 1 of studies: the tables that a study has, their keys, and what each key takes.
+"""Format 1 of studies: the tables of a study, their keys, and the values of each key.
 
-The same models read files and what is built in Python, and give the JSON Schema. They look at each
-value alone; what takes systems and integrators to know is found by `sweep.study.resolve`. In a
-location that pydantic tells, a part in ``<…>`` is the kind of a value that has several, and no key.
+The same models read files and studies built in Python, and give the JSON Schema. They check each
+value by itself; `sweep.study.resolve` checks what depends on systems and integrators. In locations
+reported by pydantic, a part in ``<…>`` is not a key, but the kind of a value that has several.
 """
 
 import itertools
@@ -58,12 +58,12 @@ from sweep.study.time_axis import spaced_values
 from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
 
 FORMAT = 1
-STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # as for a file
-GROUP_NAME = "[A-Za-z0-9-][A-Za-z0-9_-]*"  # of an experiment, which is a group of the store
+STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # also valid as a file name
+GROUP_NAME = "[A-Za-z0-9-][A-Za-z0-9_-]*"  # name of an experiment, which is a group of the store
 ALL, DECLARED = "all", "declared"
-STEPS = ("step_size", "rejected_steps")  # of the step control, along the run
-BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # what is recorded besides quantities
-DIALECT = "http://json-schema.org/draft-07/schema#"  # which editors of TOML know
+STEPS = ("step_size", "rejected_steps")  # records of the step control along a run
+BESIDES = ("state", *STEPS, *STRUCTURE, LYAPUNOV, MEGNO)  # can be recorded besides quantities
+DIALECT = "http://json-schema.org/draft-07/schema#"  # the version that TOML editors support
 Shape = dict[str, Any]
 
 
@@ -76,7 +76,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def expected(what: str, value: object) -> InputError:
-    """The error of a value of the wrong type or size."""
+    """The error for a value of the wrong type or size."""
     kind = _TYPES.get(type(value), type(value).__name__)
     shown = value if isinstance(value, date | time) else reprlib.repr(value)
     wants_number = "number" in what or "integer" in what
@@ -90,7 +90,7 @@ def _is_misspelt(value: str) -> bool:
 
 
 def _must_be(what: str, holds: Callable[[Any], object]) -> Callable[[Any], Any]:
-    """A validator that refuses a value unless something holds for it, which is then expected."""
+    """A validator that refuses values for which `holds` is false; `what` describes valid ones."""
 
     def check(value: Any) -> Any:
         if not holds(value):
@@ -100,14 +100,14 @@ def _must_be(what: str, holds: Callable[[Any], object]) -> Callable[[Any], Any]:
     return check
 
 
-_within_64_bits = _must_be(  # which is what TOML promises
+_within_64_bits = _must_be(  # the range that TOML guarantees
     "an integer of at most 64 bits", lambda value: abs(value) < 2**63
 )
 _without_null = _must_be("a string without null characters", lambda value: "\0" not in value)
 
 
 def _as_written(value: Any, check: Callable[[Any], float]) -> float:
-    """A number, checked; an integer stays one."""
+    """A checked number; an integer stays an integer."""
     check(value)
     return int(_within_64_bits(value)) if isinstance(value, int) else float(value)
 
@@ -117,14 +117,14 @@ Integer = Annotated[int, Strict(), AfterValidator(_within_64_bits)]
 String = Annotated[
     str, Strict(), Field(min_length=1, max_length=MOST_STRING), AfterValidator(_without_null)
 ]
-Label = Annotated[  # by which runs, files or directories can be called
+Label = Annotated[  # a name for runs, files or directories
     str, Strict(), Field(min_length=1, max_length=MOST_LABEL), AfterValidator(_without_null)
 ]
 Boolean = Annotated[bool, Strict()]
 
 
 def _name(pattern: str, what: str) -> Any:
-    """A label of some characters, which are said as what is expected."""
+    """The type of a label that matches a pattern; `what` describes the pattern in messages."""
     check = _must_be(what, lambda value: re.fullmatch(pattern, value))
     shape = {"type": "string", "pattern": f"^{pattern}$"}
     return Annotated[Label, AfterValidator(check), WithJsonSchema(shape)]
@@ -142,15 +142,15 @@ Vectors = Annotated[list[Vector], Field(min_length=1)]
 
 
 class OneOf:
-    """Annotation of a value that is of one of several kinds.
+    """Annotation for a value of one of several kinds.
 
     Parameters
     ----------
     kind : callable, optional
-        From a value to the name of its kind; unless given it is told by its type: ``text``,
-        ``many`` for a list, ``table``, or the first for any other.
+        Returns the name of a value's kind. By default the kind follows from the type: ``text``,
+        ``many`` for a list, ``table``, or the first kind for any other type.
     **kinds
-        Types by name.
+        Types by the names of kinds.
     """
 
     def __init__(self, kind: Callable[[Any], str] | None = None, **kinds: Any) -> None:
@@ -162,7 +162,7 @@ class OneOf:
         return next(found, next(iter(self.kinds)))
 
     def _tag(self, name: str) -> str:
-        """The part of a location: of a table its class, by which its keys are found."""
+        """The tag of a kind in locations: for a table its class, which gives the valid keys."""
         kind = self.kinds[name]
         return f"<{kind.__name__ if isinstance(kind, type) else name}>"
 
@@ -172,12 +172,12 @@ class OneOf:
 
 
 def _one_or_many(one: Any) -> OneOf:
-    """Of a value, or of a list of such values."""
+    """Annotation for a value or a list of such values."""
     return OneOf(one=one, many=Annotated[list[one], Field(min_length=1)])
 
 
 def _kind_of_scan(value: object) -> str:
-    """Of values of a scanned parameter: the first says what the others have to be."""
+    """The kind of a parameter's scanned values, which is that of the first."""
     if type(value) is not list or not value:
         return "table" if type(value) is dict else "many"
     first = type(value[0])
@@ -194,7 +194,7 @@ def _kind_of_start(value: object) -> str:
 
 
 def _of_one_kind(value: Any) -> Any:
-    """A start, unless it is of two kinds."""
+    """Refuse a start that has the keys of two kinds."""
     kinds = [kind for kind in _KINDS_OF_STARTS if type(value) is dict and kind in value]
     if len(kinds) > 1:
         apart = ", ".join(f"{{ {kind} = … }}" for kind in kinds)
@@ -217,8 +217,8 @@ _no_vector = _must_be(
 )
 Scalar = Annotated[Any, OneOf(one=Number, text=String)]
 _setting, _option = OneOf(one=Number, text=String), OneOf(one=Number, text=String)
-Setting = TypeAliasType("Setting", Annotated[Any, _setting])  # of a system's parameter
-OptionValue = TypeAliasType("OptionValue", Annotated[Any, _option])  # of an integrator
+Setting = TypeAliasType("Setting", Annotated[Any, _setting])  # value of a system's parameter
+OptionValue = TypeAliasType("OptionValue", Annotated[Any, _option])  # of an integrator's option
 _setting.kinds["many"] = Annotated[list[Setting], Field(min_length=1)]
 _option.kinds |= {"many": list[OptionValue], "table": dict[str, OptionValue]}
 
@@ -227,13 +227,13 @@ _option.kinds |= {"many": list[OptionValue], "table": dict[str, OptionValue]}
 
 
 class Table(BaseModel):
-    """Base of all tables: a key that it does not have is a mistake."""
+    """Base of all tables; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Range(Table):
-    """Numbers from one to another."""
+    """A range of numbers."""
 
     start: Number
     stop: Number
@@ -241,19 +241,19 @@ class Range(Table):
     spacing: Literal["linear", "log"] = "linear"
 
     def numbers(self) -> tuple[float, ...]:
-        """All of them; `InputError` where there are none."""
+        """The numbers of the range; `InputError` if the range is not valid."""
         return spaced_values(self.start, self.stop, self.count, self.spacing)
 
 
 class PerDecadeTable(Table):
-    """Samples that thin out."""
+    """Samples that become sparser with time."""
 
     per_decade: Integer
     first: Number | None = None
 
 
 class Labelled(Table):
-    """A value of a scanned parameter, with its label."""
+    """A value of a scanned parameter with its label."""
 
     label: Label
     value: Setting
@@ -275,7 +275,7 @@ Scanned = Annotated[
 
 
 class Entry(Table):
-    """An integrator; the keys that it does not name are options of its method."""
+    """An integrator; unnamed keys are options of its method."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
@@ -288,12 +288,12 @@ class Entry(Table):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the method, lists as tuples."""
+        """Options of the method, with tuples for lists."""
         return {key: as_tuples(value) for key, value in (self.model_extra or {}).items()}
 
 
 class AllEntries(Table):
-    """All integrators that fit."""
+    """A table that stands for all integrators that fit the system."""
 
     name: Literal["all"]
     order: Scalar | None = None
@@ -301,7 +301,7 @@ class AllEntries(Table):
 
 
 class NameStart(Table):
-    """A named start, or a family of starts, whose axes are further keys."""
+    """A named start, or a family of starts, with axes as further keys."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -313,7 +313,7 @@ class NameStart(Table):
 
 
 class RandomStart(Table):
-    """Random states; what they are about takes a system to read."""
+    """Random states; the state that they lie around is read once the system is known."""
 
     random: Annotated[Integer, Field(ge=1)]
     seed: Annotated[Integer, Field(ge=0)]
@@ -332,7 +332,7 @@ class LatticeStart(Table):
 
 
 class FileStart(Table):
-    """States of a file."""
+    """States from a file."""
 
     file: String
     normalize: Boolean = False
@@ -340,7 +340,7 @@ class FileStart(Table):
 
 
 class StoreStart(Table):
-    """End states of a store's runs."""
+    """End states of the runs in a store."""
 
     store: String
     experiment: String = ""
@@ -350,7 +350,7 @@ class StoreStart(Table):
 
 
 class GivenStartTable(Table):
-    """A state that is written out, by the names of its parts, which are further keys."""
+    """A state that is written out; the names of its parts are further keys."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -365,7 +365,7 @@ class GivenStartTable(Table):
 
 
 class Counted(Table):
-    """A quantity of which there are several."""
+    """A recorded quantity with a count, such as Lyapunov exponents."""
 
     name: Literal["lyapunov"]
     count: Integer
@@ -407,7 +407,7 @@ _group_of_axes = _must_be(
 
 
 class ExperimentTable(Table):
-    """An ``[[experiment]]``, with what it has of the defaults."""
+    """An ``[[experiment]]`` table together with the defaults."""
 
     name: _name(GROUP_NAME, "letters, digits, '_' and '-', the first not '_'")  # type: ignore[valid-type]
     system: String
@@ -459,11 +459,10 @@ def _by_names(value: Any, found: list[Plugin]) -> Any:
 
 
 class Experiment(ExperimentTable):
-    """An experiment as Python asks for it: the keys of an ``[[experiment]]`` table.
+    """An experiment built in Python, with the keys of an ``[[experiment]]`` table.
 
-    Every value is given as in a study's file, lists, numbers, texts and tables as dicts; arrays of
-    NumPy do as lists. What systems and integrators say of it is checked with the `sweep.Study` that
-    it is given to.
+    Values are those of a study's file, with dicts for tables; NumPy arrays can stand for lists. The
+    `sweep.Study` that gets the experiment checks it against systems and integrators.
 
     Parameters
     ----------
@@ -474,12 +473,12 @@ class Experiment(ExperimentTable):
     samples : int or dict
     step_size, tolerance, parameters, scan, zip, exclude, record, statistics, reference, repeat, \
 max_steps, time_unit : optional
-        ``sweep guide keys`` says what each of them can be.
+        ``sweep guide keys`` explains each key.
 
     Raises
     ------
     StudyError
-        With every keyword that it does not have or lacks, and every value of a wrong type.
+        If keys are unknown or missing, or values have a wrong type. The message lists all of them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -505,7 +504,7 @@ max_steps, time_unit : optional
 
 
 class StudyTable(Table):
-    """The top table of a study; its experiments are read one by one."""
+    """The top-level table of a study; its experiments are read one by one."""
 
     format: Annotated[
         Integer,
@@ -526,12 +525,12 @@ class StudyTable(Table):
 
 
 def as_list(value: Any) -> list[Any]:
-    """One value, or a list of them, as a list."""
+    """A value as a list: itself if it is a list, else a list of one."""
     return value if isinstance(value, list) else [value]
 
 
 def as_tuples(value: Any) -> Any:
-    """A value with tuples for its lists."""
+    """A value with tuples in place of lists."""
     if isinstance(value, dict):
         return {key: as_tuples(item) for key, item in value.items()}
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value
@@ -559,7 +558,7 @@ _TABLES = {f"<{kind.__name__}>": kind for kind in Table.__subclasses__()}
 
 
 def problems_of_table(kind: type[Table], error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
-    """What pydantic has found in a table: key path and message; first what is wrong with keys."""
+    """Key paths and messages for the errors that pydantic found; first those of keys."""
     order = {"extra_forbidden": 0, "missing": 1}
     for found in sorted(error.errors(), key=lambda found: order.get(found["type"], 2)):
         path = tuple(part for part in found["loc"] if not str(part).startswith("<"))
@@ -606,21 +605,22 @@ def _raise_problem(
             raise expected(_EXPECTED.get(kind, "a table"), value)
 
 
-FAILED = object()  # in the place of a value that is wrong, which is told already
+FAILED = object()  # stands for a wrong value, which is reported already
 
 
 def read_table(kind: type[Table], table: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """The values of all keys of a table, `FAILED` of those that are wrong; and what is wrong.
+    """Read a table.
 
     Parameters
     ----------
     kind : type of Table
     table : dict
-        As it is written, with the defaults.
+        The table as written, with the defaults.
 
     Returns
     -------
     values : dict
+        The values of all keys; `FAILED` for wrong ones.
     problems : list of Problem
     """
     try:
@@ -638,7 +638,7 @@ def read_table(kind: type[Table], table: Any) -> tuple[dict[str, Any], list[Prob
 
 
 def read_value(kind: Any, value: object) -> Any:
-    """A value of a kind of this module; `WrongValues` with all that is wrong with it."""
+    """Read a value by a type of this module; `WrongValues` has all its problems."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
@@ -646,7 +646,25 @@ def read_value(kind: Any, value: object) -> Any:
 
 
 def read_numbers(given: Any, what: str, read: Callable[[float], float]) -> tuple[float, ...]:
-    """Numbers of a range, a list or one alone, each read; none stands twice in a list."""
+    """Read the numbers of a range, a list or a single number; refuse duplicates in a list.
+
+    Parameters
+    ----------
+    given : Range, list or number
+    what : str
+        What the numbers are, for messages.
+    read : callable
+        Checks and converts a number.
+
+    Returns
+    -------
+    tuple of float
+
+    Raises
+    ------
+    InputError
+        If a number is not valid, or occurs twice.
+    """
     if isinstance(given, Range):
         return tuple(map(read, given.numbers()))
     found = read_each(read, as_list(given))
@@ -663,14 +681,14 @@ def _problems(kind: type[Table], error: ValidationError) -> list[Problem]:
 
 
 def study_schema() -> Shape:
-    """The JSON Schema of a study's file, with what is built in or installed.
+    """The JSON Schema of study files, with the names that are built in or installed.
 
-    A study with plugins may name what these add: then any name will do.
+    In a study with plugins any name is valid, since plugins may add it.
 
     Returns
     -------
     dict
-        Of lists, dicts, strings and numbers, as `json.dump` takes it.
+        A schema that `json.dump` can write.
     """
     library = with_installed_plugins(BUILT_IN, "system")
     library = with_installed_plugins(library, "integrator")
@@ -685,10 +703,10 @@ def study_schema() -> Shape:
     definitions = defaults.pop("$defs") | experiment.pop("$defs")
     _describe({"StudyTable": top, "ExperimentTable": experiment} | definitions)
     _describe({"ExperimentTable": defaults})
-    offered = experiment["properties"]  # by editors
+    offered = experiment["properties"]  # values that editors offer
     offered["system"] = _any_of(known_systems, offered["system"])
     offered["integrators"] = _any_of(known_integrators, offered["integrators"])
-    required = experiment["required"]  # which may stand in the defaults
+    required = experiment["required"]  # these keys may also stand in the defaults
     experiment["required"] = [key for key in required if key not in Defaults.model_fields]
     experiment["allOf"] = [_experiment_shape_of_system(kind, library) for kind in kinds]
     top["properties"] |= {"defaults": defaults, "experiment": _list_of(experiment, 1)}
@@ -714,7 +732,7 @@ def study_schema() -> Shape:
 
 
 def _describe(tables: dict[str, Shape]) -> None:
-    """Add to the keys of tables what they mean, which editors show."""
+    """Add descriptions to the keys of tables, which editors show."""
     for name, meanings in keys_of_tables().items():
         for key, shape in tables.get(name, {}).get("properties", {}).items():
             shape["description"] = meanings[key]
@@ -733,7 +751,7 @@ def _choice_of(names: Iterable[str]) -> Shape:
 
 
 def _required_key_shape(key: str) -> Shape:
-    """Shape of a study in which each experiment, or the defaults, have a required key."""
+    """Shape of a study in which each experiment, or the defaults table, has a required key."""
     in_each = {"properties": {"experiment": {"items": {"required": [key]}}}}
     if key not in Defaults.model_fields:
         return in_each
@@ -742,17 +760,17 @@ def _required_key_shape(key: str) -> Shape:
 
 
 def _shape_of_one_or_list(word: Shape, table: Shape) -> Shape:
-    """What holds for a word, and what for a table; for each of them in an array."""
+    """Shape of a word, a table, or an array of words and tables."""
     one = {"if": {"type": "string"}, "then": word, "else": table}
     return {"if": {"type": "array"}, "then": {"items": one}, "else": one}
 
 
 def _entry_shape_of_method(method: integrators.Method) -> Shape:
-    """What an entry of an integrator may say, if it is of this method."""
+    """Shape of an integrator's entry, if its name is that of this method."""
     options = {key: _option_shape(option) for key, option in method.options.items()}
     options |= {STEPS_OF: {"type": "string"}, ARITHMETIC: _choice_of(ARITHMETICS)}
     known = {"propertyNames": _choice_of([*Entry.model_fields, *options])}
-    if method.made_of is not None:  # its options are those of what they make
+    if method.made_of is not None:  # its options are those of the method that it makes
         options, known = {}, {}
     return {
         "if": {"properties": {"name": {"pattern": f"^{method.name}(\\+|$)"}}},
@@ -776,16 +794,16 @@ def _option_shape(option: Option) -> Shape:
 
 
 def _experiment_shape_of_system(kind: type[systems.System], library: Library) -> Shape:
-    """What an experiment may say, if it is of this system."""
+    """Shape of an experiment, if its system is of this kind."""
     parameters: dict[str, Shape] = dict.fromkeys(kind.parameter_names(), {})
     of_parameters = {"properties": parameters, "additionalProperties": False}
     starts = [start.name for start in kind.named_starts]
     starts += [family.name for family in kind.families]
     try:
         recorded = [quantity.name for quantity in library.quantities(kind())]
-    except InputError:  # with the defaults there is none
+    except InputError:  # the default parameters make no valid system
         recorded = []
-    known = _any_of(_choice_of([*recorded, *BESIDES]), {})  # parameters and plugins add others
+    known = _any_of(_choice_of([*recorded, *BESIDES]), {})  # parameters and plugins may add others
     return {
         "if": {"properties": {"system": {"const": kind.name}}},
         "then": {

@@ -1,10 +1,10 @@
-"""From the tables of a study to its experiments: checked against systems and integrators.
+"""Turn the tables of a study into experiments, checked against systems and integrators.
 
-``integrators = "all"`` stands for every integrator with a fixed step that fits the system, main
-methods of adaptive pairs among them, but for those that are named beside it, and
-``{ name = "all", order = "< 5", arithmetic = "double-double" }`` for those of such orders, in that
-arithmetic; ``duration = "declared"`` and ``step_size = "declared"`` for the horizon of the system's
-`convergence` and, for each integrator, the step sizes that suit its order there.
+``integrators = "all"`` stands for every integrator with a fixed step that fits the system,
+including the main methods of adaptive pairs, except integrators that the study also names.
+``{ name = "all", order = "< 5", arithmetic = "double-double" }`` restricts them to these orders, in
+this arithmetic. ``duration = "declared"`` stands for the horizon in the system's `convergence`, and
+``step_size = "declared"`` for the step sizes given there for each integrator's order.
 """
 
 import collections
@@ -68,15 +68,17 @@ from systems.base import CONSERVED, Convergence
 
 Found = TypeVar("Found")
 Family = tuple[System, ...]  # the systems of an experiment, one for each combination scanned
-NumberedEntry = tuple[model.Entry, int]  # and which of those that are written it is of
+NumberedEntry = tuple[model.Entry, int]  # with the index of the written entry that it comes from
 DIGITS = 1e-24  # a usual tolerance of references in double-double
-RECORDED = (*CONSERVED, "constraint")  # kinds, where a study says nothing
+RECORDED = (*CONSERVED, "constraint")  # kinds of quantities that are recorded by default
 WITH_TANGENTS = {variables.SYMPLECTIC_DEFECT, *CHAOS}  # steps are computed with tangents for these
-BYTES_OF_A_SYSTEM_ROW = 500  # of its parameters, as Python's numbers; so that it is also made soon
+BYTES_OF_A_SYSTEM_ROW = (
+    500  # memory of its parameters as Python numbers; also keeps its making fast
+)
 
 
 def resolve_study(source: StudyText) -> dict[str, Any]:
-    """Read a study.
+    """Read and check all experiments of a study.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
     Raises
     ------
     StudyError
-        With every problem that was found.
+        If the study has problems. The message lists all that were found.
     """
     given, problems = model.read_table(model.StudyTable, source.data)
     library: Library | None = None
@@ -106,7 +108,7 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
         with noted(of_experiments, "experiment"):
             experiments = _resolve_experiments(source, given, library)
     told: dict[Problem | KeyPath, str] = {one: source.explain(one) for one in problems}
-    for one in of_experiments:  # of a value in the defaults the first: several may not take it
+    for one in of_experiments:  # a value in the defaults once
         path, _ = source.find(one.path)
         told.setdefault(path if path[:1] == ("defaults",) else one, source.explain(one))
     if told:
@@ -118,7 +120,7 @@ def resolve_study(source: StudyText) -> dict[str, Any]:
 def _resolvers(
     source: StudyText, given: Mapping[str, Any], library: Library
 ) -> "list[_ExperimentResolver]":
-    """A resolver of each experiment of a study, with what it has of the defaults."""
+    """A resolver for each experiment table of a study, with the defaults."""
     asked = collections.Counter[limits.Limit]()
     known = {key: of for key, of in given["defaults"].items() if key in model.Defaults.model_fields}
     return [
@@ -130,7 +132,7 @@ def _resolvers(
 def _resolve_experiments(
     source: StudyText, given: Mapping[str, Any], library: Library
 ) -> tuple[ResolvedExperiment, ...]:
-    """The experiments, the tables of one name as one; what is wrong is said of the last of them."""
+    """The experiments; tables of the same name are united, and problems reported at the last."""
     resolvers = _resolvers(source, given, library)
     found = read_each(_ExperimentResolver.read, resolvers)
     last = {one.name: index for index, one in enumerate(found)}
@@ -154,15 +156,15 @@ def _unite_grids(grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
 def time_axes(
     source: StudyText, library: Library = BUILT_IN
 ) -> Iterator[tuple[str, float, TimeAxis]]:
-    """Experiments of a study: name, unit of time and time axis in the system's own unit.
+    """Yield name, unit of time, and time axis in the system's own unit, of a study's experiments.
 
-    Of those where no other plugin is needed to know them.
+    Experiments that need other plugins to be read are skipped.
 
     Parameters
     ----------
     source : StudyText
     library : Library, optional
-        What the study's own plugins add.
+        The library with the study's own plugins.
 
     Raises
     ------
@@ -173,7 +175,7 @@ def time_axes(
     if problems:
         raise StudyError(*map(source.explain, problems))
     for one in _resolvers(source, study, library):
-        with contextlib.suppress(InputError, Unread):  # it is valid no longer
+        with contextlib.suppress(InputError, Unread):  # skip experiments that are no longer valid
             yield one["name"], one["time_unit"], one.axis.times_unit(one["time_unit"])
 
 
@@ -181,7 +183,7 @@ def time_axes(
 
 
 class Unread(Exception):
-    """What is asked for could not be read; why is told already."""
+    """A value that is needed could not be read, which is reported already."""
 
 
 class _Step(Generic[Found]):
@@ -205,27 +207,27 @@ class _Step(Generic[Found]):
 def step(
     *path: str,
 ) -> "Callable[[Callable[[_ExperimentResolver], Found]], _Step[Found]]":
-    """A property that is read once; what is wrong with it is told at a key of the experiment.
+    """Decorator for a property that is read once; reports problems at a key of the experiment.
 
-    Where one fails, those that take it fail too, and say nothing.
+    Properties that depend on one that failed fail silently.
     """
     return lambda read: _Step(path, read)
 
 
 class _ExperimentResolver:
-    """Reads an ``[[experiment]]``, a step after the other.
+    """Reads an ``[[experiment]]`` table, one step after the other.
 
     Parameters
     ----------
     source : StudyText
     path : tuple of str and int
-        Of the table.
+        Key path of the table.
     own, defaults : dict
-        The table, and what it has of the defaults.
+        The table, and the defaults that it uses.
     library : Library
-        What the study's own plugins add.
+        The library with the study's own plugins.
     asked : Counter of Limit
-        What the study's experiments ask for so far, all together.
+        Total demand of the study's experiments so far.
     """
 
     def __init__(
@@ -242,7 +244,9 @@ class _ExperimentResolver:
         self.found: dict[_Step[Any], Any] = {}
         self._given, self.problems = model.read_table(model.ExperimentTable, self._table)
         self._has_unknown_keys = not self._table.keys() <= self._given.keys()
-        self._without_size: set[bool] = set()  # kinds of integrators: that they are adaptive
+        self._without_size: set[bool] = (
+            set()
+        )  # kinds of integrators without sizes: whether adaptive
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key."""
@@ -251,21 +255,21 @@ class _ExperimentResolver:
         return self._given[key]
 
     def _where(self, *path: str | int) -> Callable[[], str]:
-        """Says where a key of the experiment stands, when it is asked for."""
+        """A function that returns the place of a key of the experiment in the study."""
         return functools.partial(self._source.where, self._path + path)
 
     def _count(self, limit: limits.Limit, amount: int, key: str | None = None) -> None:
-        """Count what is asked for at a key, and refuse it beyond a `Limit` on the whole study."""
+        """Add an amount to the study's demand, and refuse it at a key beyond the `Limit`."""
         total = self._asked[limit] + amount
         if total > limit.most:
             raise limit.error(total, key)
         self._asked[limit] = total
 
     def read(self) -> ResolvedExperiment:
-        """The experiment, with its times in the system's own unit; or all that is wrong with it.
+        """Read the experiment, with times in the system's own unit, or report all its problems.
 
-        A step size is the product of what the study gives and of the unit: the run is the same one
-        whatever the duration, and with a unit of 1 it is the one without.
+        A step size is the product of the value in the study and the time unit. So a run does not
+        depend on the duration, and a unit of 1 is the same as none.
         """
         for name, own in vars(_ExperimentResolver).items():
             if isinstance(own, _Step):
@@ -317,7 +321,7 @@ class _ExperimentResolver:
 
     @step()
     def named_library(self) -> Library:
-        """The library, with the installed system and integrators that the experiment names."""
+        """The library with the installed system and integrators that the experiment names."""
         library = self._given_library
         for key, kind in (("system", "system"), ("integrators", "integrator")):
             names = [name.partition("+")[0] for name in self._strings(key)]
@@ -328,7 +332,7 @@ class _ExperimentResolver:
         return library
 
     def _strings(self, key: str) -> list[str]:
-        """Names under a key: itself, those of a list, and of tables in it, whatever is wrong."""
+        """Names under a key, as a string, in a list or in tables; ignores values that are wrong."""
         value = self._table.get(key, [])
         names: list[Any] = []
         for item in value if type(value) is list else [value]:
@@ -368,13 +372,13 @@ class _ExperimentResolver:
         return Axis(name, values, labels, where=where)
 
     def _zipped_names(self) -> set[str]:
-        """Names of axes that advance with others, on which a value may stand twice."""
+        """Names of axes that advance with others, on which values may repeat."""
         groups = self._given["zip"]
         return set() if groups is model.FAILED else {name for group in groups for name in group}
 
     @step("zip")
     def zipped(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of names of axes that advance together: scanned ones, and ``step_size``."""
+        """Groups of names of axes that advance together: scanned parameters and ``step_size``."""
         groups, lengths = self["zip"], {axis.name: len(axis.values) for axis in self.scan}
         names = [name for group in groups for name in group]
         paths = [(i, j) for i, group in enumerate(groups) for j in range(len(group))]
@@ -388,7 +392,7 @@ class _ExperimentResolver:
 
     @step()
     def family(self) -> Family:
-        """The systems: one for each combination of scanned values."""
+        """The systems, one for each combination of scanned values."""
         scan, zipped = self.scan, self.zipped
         self._count(limits.SYSTEMS, count_scan_combinations(scan, zipped), "scan")
         family = tuple(self._system(chosen) for chosen in scan_combinations(scan, zipped))
@@ -422,7 +426,7 @@ class _ExperimentResolver:
 
     @step("record")
     def library(self) -> Library:
-        """The library, with the installed observables that the experiment records, too."""
+        """The library, which also has the installed observables that the experiment records."""
         known = {*(of.name for of in self.family[0].quantities), *model.BESIDES}
         recorded = self._strings("record")
         library = with_installed_plugins(self.named_library, "observable", recorded, known)
@@ -430,10 +434,10 @@ class _ExperimentResolver:
         check_observable_names(self.family, library, *names)
         return library
 
-    # --- integrators that are asked for -------------------------------------------------------
+    # --- entries of integrators ---------------------------------------------------------------
 
     def _listed(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
-        """The tables of integrators, each with its number."""
+        """The tables of integrators, each with its index."""
         found: list[tuple[model.Entry | model.AllEntries, int]] = []
         for index, one in enumerate(model.as_list(self["integrators"])):
             if isinstance(one, str):
@@ -443,10 +447,10 @@ class _ExperimentResolver:
 
     @step()
     def written(self) -> list[NumberedEntry]:
-        """The integrators, each with the number of what the study asks for it by.
+        """The entries of integrators, each with the index of the written entry that it comes from.
 
-        Those that stand for all that fit are replaced by these; and where step sizes are those that
-        the system declares, each has them.
+        Entries for all integrators are replaced by one for each, and ``"declared"`` by the step
+        sizes that the system declares.
         """
         listed, entries = self._listed(), list[NumberedEntry]()
         self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
@@ -465,7 +469,7 @@ class _ExperimentResolver:
     def _fitting_entries(
         self, given: model.AllEntries, taken: set[str | None]
     ) -> list[model.Entry]:
-        """Entries of the integrators that one for all stands for, but those `taken`."""
+        """Entries for the integrators that an entry for all stands for, except those `taken`."""
         condition = None
         if given.order not in (None, EXACT):
             try:
@@ -495,8 +499,8 @@ class _ExperimentResolver:
         return new
 
     def _with_declared_steps(self, entry: model.Entry, convergence: Convergence) -> model.Entry:
-        """An entry with the step sizes that suit its order; with its own, or none, as it is."""
-        with contextlib.suppress(InputError):  # which is told where entries are read
+        """An entry with the declared steps for its order, unless it has its own or is adaptive."""
+        with contextlib.suppress(InputError):  # reported when entries are read
             integrator = self.library.integrator(entry.name, entry.options)
             if entry.step_size is None and not integrator.adaptive:
                 order = integrator.order if isinstance(integrator.order, int) else 2  # or EXACT
@@ -510,7 +514,7 @@ class _ExperimentResolver:
     # --- times, and what systems declare ------------------------------------------------------
 
     def _convergence(self, key: str) -> Convergence:
-        """What the system declares for a key."""
+        """The system's declared `Convergence`, from which a key takes its value."""
         convergence = self.family[0].convergence
         if convergence is None:
             raise InputError(f"{self.family[0].name!r} declares none: give a number", key=key)
@@ -534,12 +538,12 @@ class _ExperimentResolver:
         return self._thinning_axis(samples) if thins_out else equal
 
     def _thinning_axis(self, samples: model.PerDecadeTable) -> TimeAxis:
-        """Samples that are multiples of the largest step size."""
+        """A time axis that thins out, with samples at multiples of the largest step size."""
         declared = self._given["step_size"] == model.DECLARED
         given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
         for entry, index in self.written if declared else self._listed():
             given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
-        found: list[tuple[float, KeyPath, bool]] = []  # a step size, and whether it is of a range
+        found: list[tuple[float, KeyPath, bool]] = []  # step size, its key, whether from a range
         for path, own in given.items():
             if isinstance(own, model.Range):
                 found.append((float(max(own.start, own.stop)), path, True))
@@ -568,9 +572,9 @@ class _ExperimentResolver:
         return self._step_sizes(self["step_size"])
 
     def _step_sizes(self, given: Any) -> tuple[StepSize, ...]:
-        """A number, a list or a range as step sizes; those of a range are snapped.
+        """Read a number, a list or a range as step sizes; those of a range are snapped.
 
-        Each once, unless the step size advances with other axes.
+        Duplicates are removed, unless the step size advances with other axes.
         """
         axis, zipped = self.axis, "step_size" in self._zipped_names()
         if given is None or given == model.DECLARED:  # each integrator has its own
@@ -600,9 +604,9 @@ class _ExperimentResolver:
 
     @step("integrators")
     def entries(self) -> tuple[IntegratorEntry, ...]:
-        """Those that fit all systems.
+        """The integrators, which must fit all systems.
 
-        Their own step sizes are not read yet, so that a mistake in the time axis hides no other.
+        Their own step sizes are not read here, so that a mistake in the time axis hides no other.
         """
         paths = [(index,) for _, index in self.written]
         found = read_each(self._entry, *zip(*self.written, strict=True), paths=paths)
@@ -647,10 +651,10 @@ class _ExperimentResolver:
 
     @step()
     def integrators(self) -> tuple[IntegratorEntry, ...]:
-        """The entries with the step sizes or tolerances that are theirs alone.
+        """The entries with their own step sizes or tolerances.
 
-        Sizes that an experiment, not the defaults, has and none of its integrators takes are
-        refused.
+        Step sizes or tolerances of an experiment that none of its integrators uses are refused,
+        unless they come from the defaults.
         """
         kinds = {entry.adaptive for entry in self.entries}
         if self.tolerances and "tolerance" in self._own and True not in kinds:
@@ -665,7 +669,7 @@ class _ExperimentResolver:
                 "are adaptive: leave it out, or add one such as 'rk4'",
                 key="step_size",
             )
-        if self._has_unknown_keys:  # such as what was meant to be sizes
+        if self._has_unknown_keys:  # one of which may be a misspelt 'step_size' or 'tolerance'
             raise Unread
         written, numbers = zip(*self.written, strict=True)
         paths = [("integrators", index) for index in numbers]
@@ -680,7 +684,7 @@ class _ExperimentResolver:
                     return dataclasses.replace(entry, tolerances=_tolerances(given, [entry]))
                 return dataclasses.replace(entry, step_sizes=self._step_sizes(given))
         shared = self.tolerances if entry.adaptive else self.step_sizes
-        if shared or entry.adaptive in self._without_size:  # the first of a kind is told
+        if shared or entry.adaptive in self._without_size:  # reported once for each kind
             return entry
         self._without_size.add(entry.adaptive)
         if not entry.adaptive:
@@ -742,7 +746,7 @@ class _ExperimentResolver:
 
     @step("initial_condition")
     def _starts_have_all_digits(self) -> None:
-        """Refuse starts that are made in double precision only, of what is in double-double."""
+        """Refuse starts made only in double precision, if anything is computed in double-double."""
         precise = self.reference is not None and self.reference.is_precise
         if not precise and not any(entry.is_precise for entry in self.entries):
             return
@@ -753,7 +757,7 @@ class _ExperimentResolver:
 
     @step("record")
     def record(self) -> tuple[str, ...]:
-        """The names of what is recorded."""
+        """The names of all that is recorded."""
         given, name = self["record"], self.family[0].name
         every = [self.library.quantities(system) for system in self.family]
         shared = set.intersection(*({quantity.name for quantity in own} for own in every))
@@ -785,7 +789,7 @@ class _ExperimentResolver:
 
     @step("record")
     def _record_is_measurable(self) -> None:
-        """Refuse what no run of the experiment has of what is measured of its map."""
+        """Refuse to record defects and exponents that no run of the experiment can measure."""
         given, first = self.record and self["record"] or [], self.initial_conditions[0]
         for index, one in enumerate(given):
             name, count = (one, 1) if isinstance(one, str) else (one.name, one.count)
@@ -800,7 +804,7 @@ class _ExperimentResolver:
 
     @step()
     def _plugins_work_at_first_start(self) -> None:
-        """Refuse what is not built in of the experiment where it does not work."""
+        """Refuse systems, integrators and observables of plugins that fail at the first start."""
         library, record, entries = self.library, self.record, self.entries
         system, first = self.family[0], self.initial_conditions[0]
         if not library.sources:
@@ -820,7 +824,7 @@ class _ExperimentResolver:
         given, conditions = self["exclude"], self.initial_conditions
         labels = (label for one in conditions for label in one.labels)  # there can be very many
         named = any("initial_condition" in rule for rule in given)
-        columns: dict[str, Sequence[str] | None] = {  # labels of each; None of numbers
+        columns: dict[str, Sequence[str] | None] = {  # their labels; None for numbers
             "integrator": [entry.label for entry in self.entries],
             "step_size": None,
             "tolerance": None,
@@ -844,7 +848,7 @@ class _ExperimentResolver:
 
 
 def _tolerances(given: Any, entries: Sequence[IntegratorEntry]) -> tuple[Tolerance, ...]:
-    """Tolerances of those of `entries` that are adaptive."""
+    """Read the tolerances of the adaptive integrators among `entries`."""
     if given is None:
         return ()
     found = {entry.arithmetic for entry in entries if entry.adaptive}
@@ -856,7 +860,7 @@ def _tolerances(given: Any, entries: Sequence[IntegratorEntry]) -> tuple[Toleran
 def _obstacle_to_measuring(
     name: str, systems: Sequence[System], entries: Sequence[IntegratorEntry]
 ) -> str:
-    """The reason why no run of an experiment can be measured; empty if some can be."""
+    """The reason why no run of an experiment can be measured; empty if some runs can be."""
     if name == variables.REVERSAL_ERROR:
         if all(entry.adaptive for entry in entries):
             return "needs an integrator with a fixed step: an adaptive one has no steps to go back"
@@ -879,7 +883,7 @@ def _obstacle_to_measuring(
 
 
 def _why_not_adaptive(integrator: integrators.Integrator, system: System, tolerance: float) -> str:
-    """Why an adaptive integrator computes no reference in double-double, and what does."""
+    """Explain that references in double-double need a fixed step, and suggest integrators."""
     fitting = fitting_integrators((system,), BUILT_IN)
     orders: dict[str, int] = {
         name: own.order
@@ -911,13 +915,13 @@ def label_of_entry(entry: Any, library: Library) -> str | None:
     Parameters
     ----------
     entry : str or dict
-        As it is written.
+        The entry as written.
     library : Library
 
     Returns
     -------
     str or None
-        None where it is none that can be read.
+        None if the entry cannot be read.
     """
     try:
         own = model.Entry.model_validate({"name": entry} if type(entry) is str else entry)
@@ -929,30 +933,29 @@ def label_of_entry(entry: Any, library: Library) -> str | None:
 def fitting_integrators(
     family: Sequence[System], library: Library
 ) -> dict[str, integrators.Integrator]:
-    """The integrators that fit, with their default options, with a fixed step and adaptive ones.
+    """The integrators, fixed-step and adaptive, that fit all systems of a family.
 
     Parameters
     ----------
     family : sequence of systems.System
-        All of which they are to fit.
     library : Library
 
     Returns
     -------
     dict of str to integrators.method.Integrator
-        By name, with its modifier.
+        Integrators with default options, by name with modifier.
     """
     known = _integrators(library)
     return {name: found for name, found in known.items() if _integrator_fits(found, family)}
 
 
 def _integrators(library: Library) -> dict[str, integrators.Integrator]:
-    """All that there are, with their default options, by name."""
+    """All integrators with their default options, by name."""
     return {name: library.integrator(name, {}) for name in integrators.names(library.methods)}
 
 
 def fitting_methods(system: type[System], library: Library) -> list[str]:
-    """Names of the methods that fit a system with its default parameters and their own options.
+    """Names of the methods that, with default options, fit a system with default parameters.
 
     Parameters
     ----------

@@ -1,24 +1,25 @@
-"""The identity of a run: what makes two runs the same one.
+"""Identifiers of runs.
 
 The identifier is a hash of everything that determines a trajectory, and of nothing else: the
 system and its parameters (`System.identity`), the integrator and its options
 (`Integrator.identity`), the exact step size or tolerance, and the initial state. Labels and the
-duration are no part of it, hence runs keep theirs when a study is edited; nor are parameters and
-options that came later and are at their defaults, hence when this package is updated.
+duration are not part of it, so that runs keep their identifiers when a study is edited. Neither are
+new parameters and options at their defaults, so that runs keep their identifiers when this package
+is updated.
 
-It is put together from two digests, so that a million of them cost a few seconds::
+It combines two digests, so that a million identifiers take a few seconds::
 
     method = blake2b(JSON of [system, parameters, integrator, options, step size], 16 bytes)
     start  = blake2b(initial state as little-endian float64, row by row, 16 bytes)
     run_id = blake2b(method + start, 8 bytes), in hexadecimal
 
-Where a run is repeated, ``method`` of the second and later times is ``blake2b(method + number)``.
+For the second and later repeats of a run, ``method`` is replaced by ``blake2b(method + number)``.
 
-Where a plugin adds the system or the integrator, the hash of its source is a further part: runs of
-an edited plugin are other runs.
+If a plugin adds the system or the integrator, the hash of its source is included: runs with an
+edited plugin are different runs.
 
-The JSON has sorted keys and no spaces, and every number in it is written as ``float.hex``. The
-tolerance of an adaptive integrator stands among its options, and its step size is 0.
+The JSON has sorted keys and no spaces, and its numbers are written by ``float.hex``. For adaptive
+integrators, the options include the tolerance, and the step size is 0.
 """
 
 import dataclasses
@@ -34,17 +35,17 @@ from numpy.typing import NDArray
 from systems import System
 
 RunId = str  # 16 hexadecimal digits
-StepSize = float  # in the system's unit of time; NaN of an adaptive run
-Tolerance = float  # of an adaptive run; NaN of others
+StepSize = float  # in the system's unit of time; NaN for an adaptive run
+Tolerance = float  # of an adaptive run; NaN for others
 
 
 class SystemDigest:
-    """Makes digests of all that identifies runs of a system, except their initial states.
+    """Makes digests of everything that identifies runs of a system, except initial states.
 
     Parameters
     ----------
     system : systems.System
-        Whose parameters are read once, for many methods.
+        Its parameters are converted once for many methods.
     """
 
     def __init__(self, system: System) -> None:
@@ -52,7 +53,7 @@ class SystemDigest:
         self._hash = hashlib.blake2b(begun.encode(), digest_size=16)
 
     def method(self, text: bytes) -> bytes:
-        """The digest of the runs by a method with a `method_as_json`."""
+        """The digest of a method, given by its `method_as_json`."""
         found = self._hash.copy()
         found.update(text)
         return found.digest()
@@ -65,7 +66,7 @@ def method_as_json(
     tolerance: Tolerance = math.nan,
     plugins: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The JSON after the system, as bytes.
+    """The part of a run's JSON that describes the method, as bytes.
 
     Parameters
     ----------
@@ -73,9 +74,9 @@ def method_as_json(
     options : dict
         `Integrator.identity`.
     step_size, tolerance : float
-        One is NaN: an adaptive integrator has a tolerance, another a step size.
+        One of them is NaN: adaptive integrators have a tolerance, others a step size.
     plugins : dict of str to str, optional
-        Hashes of the plugins that system and integrator are from, by what they add.
+        Hashes of the plugins that add the system and the integrator, by what they add.
 
     Returns
     -------
@@ -94,30 +95,32 @@ def _canonical_json(value: object) -> str:
 
 
 def repeat_digest(method: bytes, repeat: int) -> bytes:
-    """The digest of a method for the run's repeat of that number; 0 is the run itself."""
+    """The digest of a method for a repeat, counted from 0, which is the run itself."""
     if not repeat:
         return method
     return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
 
 
 def initial_state_digest(state: NDArray[np.float64]) -> bytes:
-    """Digest of an initial state, an ndarray of shape ``(rows, 3)``, as bytes."""
+    """Digest of an initial state of shape ``(rows, 3)``."""
     data = np.ascontiguousarray(state, dtype="<f8").tobytes()
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
-    """Digests of the runs of one `SystemDigest.method` from many `initial_state_digest`.
+    """Digests of the runs of one method from many initial states.
 
     Parameters
     ----------
     method : bytes
+        A `SystemDigest.method`.
     starts : iterable of bytes
+        Digests by `initial_state_digest`.
 
     Yields
     ------
     bytes
-        Eight each; in hexadecimal, the ``run_id``.
+        Eight bytes, which in hexadecimal are the ``run_id``.
     """
     before = hashlib.blake2b(method, digest_size=8)
     for start in starts:
@@ -127,9 +130,9 @@ def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _with_hexadecimal_numbers(value: object) -> object:
-    """`value` with its numbers in hexadecimal, by which 1 and 1.0 are the same.
+    """`value` with its numbers in hexadecimal, so that 1 and 1.0 are the same.
 
-    A dataclass, such as a tableau, is a table of its fields.
+    A dataclass, such as a tableau, becomes a dict of its fields.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)

@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 COLUMNS = ("integrator", "step_size", "tolerance", "initial_condition", "ensemble")
 INDICES = ("repeat", "method", "system_index", "start_index")
-SLAB = 2**16  # runs that are looked at together
-PIECE_BYTES = 2**24  # of states that are made together
-MOST_DRAWN = 2**14  # states at a time, which take several times their memory meanwhile
-Numbers = NDArray[np.integer]  # of runs, systems, starts …
+SLAB = 2**16  # runs that are processed together
+PIECE_BYTES = 2**24  # bytes of states that are made together
+MOST_DRAWN = 2**14  # random states drawn at once, which takes several times their memory
+Numbers = NDArray[np.integer]  # indices of runs, systems, starts …
 States = NDArray[np.float64]  # their last axes are rows and components
 
 
 class StartTable:
-    """The initial conditions of an experiment as starts, counted over all of them.
+    """The states of all initial conditions of an experiment, numbered one after the other.
 
     Parameters
     ----------
     systems : tuple of systems.System
     conditions : tuple of Start
-        Of the classes in `sweep.study.starts`.
+        Initial conditions, of the classes in `sweep.study.starts`.
     """
 
     def __init__(self, systems: Sequence[System], conditions: Sequence[Start]) -> None:
@@ -59,33 +59,34 @@ class StartTable:
         return int(self._ends[-1])
 
     def condition_index(self, starts: Numbers) -> Numbers:
-        """Index into `conditions` of each of some starts."""
+        """The index into `conditions` of each start."""
         return np.searchsorted(self._ends, starts, side="right")
 
     def _by_condition(self, starts: Numbers) -> Iterator[tuple[int, NDArray[np.bool_], Numbers]]:
-        """The index of each condition of some starts, which are its own, and their members."""
+        """Yield the index of each condition, a mask of its starts, and their member numbers."""
         index = self.condition_index(starts)
         for number in np.unique(index).tolist():
             own = index == number
             yield number, own, starts[own] - (self._ends[number] - self.conditions[number].size)
 
     def states_of_starts(self, system: int, starts: Numbers, precise: bool = False) -> States:
-        """States of some starts of a system.
+        """States of some starts for a system.
 
-        Those of random ensembles and of files, of any size, are not kept.
+        States of random ensembles and files are not cached, since they can be large.
 
         Parameters
         ----------
         system : int
+            Index of the system.
         starts : ndarray of int
         precise : bool
-            Whether in double-double; made anew each time.
+            Whether to return states in double-double, which are never cached.
 
         Returns
         -------
         ndarray, shape (starts, rows, 3)
-            Of `precise` states with a last axis of high and low doubles: NaN where all that is
-            known are the doubles, as of random states.
+            Precise states have a last axis of high and low doubles. They are NaN for starts that
+            are known only in doubles, such as random states.
         """
         made = self._systems[system]
         found = np.empty((len(starts), made.rows, 3, *(2,) * precise))
@@ -107,7 +108,7 @@ class StartTable:
         return found
 
     def labels(self, starts: Numbers) -> tuple[np.ndarray, Numbers]:
-        """Labels of those starts that occur among some, and the index into them of each."""
+        """The distinct labels of some starts, and the index of each start into them."""
         distinct, index = np.unique(starts, return_inverse=True)
         found: list[str] = []
         for number, _, members in self._by_condition(distinct):
@@ -116,7 +117,7 @@ class StartTable:
 
     @functools.cached_property
     def coordinates(self) -> dict[str, NDArray[np.float64]]:
-        """Axes of families of starts by name, each over all starts; NaN for other starts."""
+        """Axes of families of starts by name, over all starts; NaN for starts of other kinds."""
         columns: dict[str, NDArray[np.float64]] = {}
         for condition, end in zip(self.conditions, self._ends.tolist(), strict=True):
             for name, values in condition.coordinates.items():
@@ -126,28 +127,28 @@ class StartTable:
 
 
 def ranges_of(numbers: Numbers) -> list[range]:
-    """The `range` objects that an array of whole numbers is put together from."""
+    """The ranges of consecutive numbers in an array, in order."""
     begins = np.flatnonzero(np.diff(numbers, prepend=-2) != 1)
     firsts, lengths = numbers[begins].tolist(), np.diff(begins, append=len(numbers)).tolist()
     return [range(first, first + length) for first, length in zip(firsts, lengths, strict=True)]
 
 
 class Methods:
-    """Integrators of a run table with each of their step sizes or tolerances, as arrays.
+    """The methods of a run table, as arrays: each an integrator with a step size or tolerance.
 
     Parameters
     ----------
     keys : iterable of (int, bool, float)
-        Of each the index of the integrator, whether that is adaptive, and the tolerance if it is,
-        else the step size.
+        For each method the index of the integrator, whether it is adaptive, and the tolerance or
+        step size.
 
     Attributes
     ----------
     integrator : ndarray of int
-        Into ``experiment.integrators``.
+        Index into ``experiment.integrators``.
     adaptive : ndarray of bool
     step_size, tolerance : ndarray of float
-        NaN where the method is adaptive, or is not.
+        The step size is NaN for adaptive methods, the tolerance for others.
     """
 
     def __init__(self, keys: Iterable[tuple[int, bool, float]]) -> None:
@@ -161,11 +162,11 @@ class Methods:
 class RunTable:
     """The runs of an experiment, or some of them.
 
-    The columns, of shape ``(size,)``, are made of four indices when asked for.
+    Columns, of shape ``(size,)``, are computed on access from four indices.
 
-    Rows are ordered repeat, method, system, initial condition fastest: neighbours are trajectories
-    of one system by one method. Repeats of a run are far apart, so that what disturbs the machine
-    for a while does not disturb all of them.
+    Rows are ordered by repeat, method, system and initial condition, which varies fastest, so that
+    neighbours are trajectories of one system by one method. Repeats of a run are far apart, so that
+    a temporary load of the machine does not affect all of them.
 
     Parameters
     ----------
@@ -174,12 +175,12 @@ class RunTable:
         One for each combination of scanned values, the last axis fastest.
     starts : StartTable
     scanned : dict of str to ndarray, shape (systems,)
-        By the name of each scanned axis its values, or their labels, in the systems.
+        For each scanned axis, its values or labels in the systems.
     methods : Methods
     repeat : ndarray of int32, shape (size,)
-        Number of the repeat, from 0.
+        Number of the repeat, counted from 0.
     method, system_index, start_index : ndarray of int32, shape (size,)
-        Into `methods`, `systems` and `starts`.
+        Indices into `methods`, `systems` and `starts`.
     """
 
     experiment: ResolvedExperiment
@@ -198,20 +199,20 @@ class RunTable:
         return len(self.method)
 
     def take(self, runs: Numbers | NDArray[np.bool_] | slice) -> "RunTable":
-        """The table of some of the runs."""
+        """A table of some of the runs."""
         indices = {name: getattr(self, name)[runs] for name in INDICES}
         return dataclasses.replace(self, **indices)
 
     def slabs(self) -> Iterator[tuple[Numbers, "RunTable"]]:
-        """All runs in slabs, each an ndarray of int and the table of these."""
+        """Yield all runs in slabs: their indices, and a table of them."""
         for first in range(0, self.size, SLAB):
             runs = np.arange(first, min(first + SLAB, self.size))
             yield runs, self.take(slice(first, first + SLAB))
 
     def occurring_methods(self) -> Numbers:
-        """The indices into `methods` that occur, ascending."""
+        """The indices into `methods` that occur, in ascending order."""
         there = np.zeros(len(self.methods.keys), dtype=bool)
-        for _, runs in self.slabs():  # or NumPy would copy all as longer integers
+        for _, runs in self.slabs():  # since NumPy would copy the whole column as 64-bit integers
             there[runs.method] = True
         return np.flatnonzero(there)
 
@@ -219,42 +220,42 @@ class RunTable:
 
     @property
     def integrator_index(self) -> Numbers:
-        """Index into ``experiment.integrators``."""
+        """Index of each run into ``experiment.integrators``."""
         return self.methods.integrator[self.method]
 
     @property
     def step_size(self) -> NDArray[np.float64]:
-        """NaN where the run is adaptive."""
+        """Step size of each run; NaN for adaptive runs."""
         return self.methods.step_size[self.method]
 
     @property
     def tolerance(self) -> NDArray[np.float64]:
-        """NaN where the run is not adaptive."""
+        """Tolerance of each run; NaN for runs that are not adaptive."""
         return self.methods.tolerance[self.method]
 
     @property
     def adaptive(self) -> NDArray[np.bool_]:
-        """Whether the integrator chooses the steps, bool."""
+        """Whether the integrator of each run chooses its steps."""
         return self.methods.adaptive[self.method]
 
     @property
     def steps_per_sample(self) -> NDArray[np.int64]:
-        """Steps in an interval of the time axis, int64; 0 where the run is adaptive."""
+        """Number of steps in an interval of the time axis; 0 for adaptive runs."""
         ratio = np.rint(self.experiment.time_axis.interval / self.methods.step_size)
         return np.nan_to_num(ratio).astype(np.int64)[self.method]
 
     @property
     def scan(self) -> dict[str, np.ndarray]:
-        """Scanned values, or their labels: a dict of axis name to array."""
+        """Scanned values, or their labels, by the name of the axis."""
         return {name: self.column(name) for name in self.scanned}
 
     def column(self, name: str) -> np.ndarray:
-        """Column `name`: an attribute, a scanned parameter, or an axis of starts."""
+        """The column of a name: an attribute, a scanned parameter, or an axis of starts."""
         values, index = self._factor(name)
         return values[index]
 
     def where(self, conditions: Iterable[Condition]) -> NDArray[np.bool_]:
-        """Where all of some conditions on columns hold, without making the columns."""
+        """Mask of the runs for which all conditions hold; does not compute the columns."""
         found = np.ones(self.size, dtype=bool)
         for condition in conditions:
             values, index = self._factor(condition.column)
@@ -262,7 +263,7 @@ class RunTable:
         return found
 
     def _factor(self, name: str) -> tuple[np.ndarray, Numbers | slice]:
-        """The values that occur in a column, and the index into them of each run."""
+        """The distinct values of a column, and the index of each run into them."""
         if name in self.scanned:
             return self.scanned[name], self.system_index
         match name:
@@ -279,7 +280,7 @@ class RunTable:
         return getattr(self, name), slice(None)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """A row for each run: integrator, sizes, scanned values, initial condition."""
+        """A data frame with a row for each run: integrator, sizes, scanned values and start."""
         names = [*COLUMNS, *self.scanned, *self.starts.coordinates]
         return data_frame({name: self.column(name) for name in names})
 
@@ -296,18 +297,18 @@ class RunTable:
         return self.starts.states_of_starts(int(some.system_index[0]), some.start_index)
 
     def precise_starts(self, runs: Numbers, is_precise: bool | None = None) -> States | None:
-        """Initial states of those of some runs that are in double-double.
+        """Initial states in double-double of the runs that are computed in it.
 
         Parameters
         ----------
         runs : ndarray of int
         is_precise : bool, optional
-            Whether all of them are; as their integrators say unless given.
+            Whether all runs are in double-double; by default their integrators decide.
 
         Returns
         -------
         ndarray, shape (runs, rows, 3, 2), or None
-            As of `StartTable.states_of_starts`; None if none of them is.
+            States as in `StartTable.states_of_starts`; None if no run is in double-double.
         """
         some = self.take(runs)
         own = np.array([entry.is_precise for entry in self.experiment.integrators])
@@ -323,14 +324,14 @@ class RunTable:
         return found
 
     def with_states(self) -> Iterator[tuple[Numbers, States, NDArray[np.uint64]]]:
-        """All runs, with their initial states and digests; hardly any state is made twice.
+        """Yield all runs with their initial states and digests; hardly any state is made twice.
 
         Yields
         ------
         runs : ndarray of int, shape (n,)
-            Some runs, ascending.
+            Indices of some runs, ascending.
         states : ndarray, shape (n, rows, 3)
-            Filled up with NaN where a system has fewer rows.
+            Their initial states; NaN in rows that a system does not have.
         digests : ndarray of uint64, shape (n,)
         """
         pairs = self._pairs
@@ -356,7 +357,7 @@ class RunTable:
         return max(system.rows for system in self.systems)
 
     def _states_of_pairs(self, pairs: Numbers, precise: bool = False) -> States:
-        """States of pairs of a system and a start, which ascend."""
+        """States of ascending pairs of a system and a start."""
         system, start = np.divmod(pairs, len(self.starts))
         found = np.full((len(pairs), self._largest_rows, 3, *(2,) * precise), np.nan)
         for own in np.split(np.arange(len(pairs)), np.flatnonzero(np.diff(system)) + 1):
@@ -368,12 +369,12 @@ class RunTable:
 
     @property
     def run_id(self) -> np.ndarray:
-        """Identifiers, ndarray of str of 16 hexadecimal digits; see `sweep.study.run_id`."""
+        """Identifiers of 16 hexadecimal digits; see `sweep.study.run_id`."""
         return ids_of_digests(self.digests).astype("U16")
 
     @functools.cached_property
     def digests(self) -> NDArray[np.uint64]:
-        """The identifiers as unsigned whole numbers, made when used: they depend on all states."""
+        """The identifiers as integers; computed on first access, since they need all states."""
         found = np.empty(self.size, dtype=">u8")
         for runs, _, digests in self.with_states():
             found[runs] = digests
@@ -382,7 +383,7 @@ class RunTable:
     def _digests_of_runs(
         self, runs: Numbers, starts: Sequence[bytes], of: Numbers
     ) -> NDArray[np.uint64]:
-        """Digests of some runs from those of initial states, and the index into these of each."""
+        """Digests of runs, given digests of initial states and the index of each run into them."""
         some, found = self.take(runs), list[bytes]()
         blocks = np.array([some.repeat, some.method, some.system_index])
         begins = np.flatnonzero(np.any(np.diff(blocks, prepend=-1), axis=0)).tolist()
@@ -414,12 +415,12 @@ class RunTable:
 
 
 def ids_of_digests(digests: NDArray[np.uint64]) -> np.ndarray:
-    """Digests as identifiers of 16 hexadecimal digits, ndarray of bytes."""
+    """Convert digests to identifiers: bytes of 16 hexadecimal digits."""
     return np.frombuffer(digests.astype(">u8").tobytes().hex().encode(), dtype="S16")
 
 
 def digests_of_ids(ids: Iterable[RunId]) -> NDArray[np.uint64]:
-    """What `ids_of_digests` made identifiers of, from a list of str."""
+    """Convert identifiers, as str, to digests."""
     return np.frombuffer(bytes.fromhex("".join(ids)), dtype=">u8")
 
 
@@ -427,7 +428,7 @@ def digests_of_ids(ids: Iterable[RunId]) -> NDArray[np.uint64]:
 
 
 def expand_experiment(experiment: ResolvedExperiment) -> RunTable:
-    """Expand an experiment to its runs; of a union, those of its parts, each run once.
+    """Expand an experiment to its runs; a union to those of its parts, without duplicates.
 
     Parameters
     ----------
@@ -473,7 +474,7 @@ def _table_of_grid(experiment: ResolvedExperiment) -> RunTable:
         for axis, index in zip(experiment.scan, axis_index.T, strict=True)
     }
     together = np.ones((len(methods.keys), len(systems)), dtype=bool)
-    if (axis := experiment.axis_of_steps) is not None:  # a tolerance advances with nothing
+    if (axis := experiment.axis_of_steps) is not None:  # tolerances never advance with an axis
         nth = np.concatenate([np.arange(count) for count in np.bincount(methods.integrator)])
         together = (nth[:, None] == axis_index[:, axis]) | methods.adaptive[:, None]
     axes = (
@@ -482,20 +483,20 @@ def _table_of_grid(experiment: ResolvedExperiment) -> RunTable:
         np.arange(len(starts)),
     )
     indices = (
-        every.reshape(-1)  # without memory where all are the same
+        every.reshape(-1)  # a view, without memory of its own if all are equal
         for every in np.broadcast_arrays(*(index.astype(np.int32) for index in axes))
     )
     return RunTable(experiment, systems, starts, scanned, methods, *indices)
 
 
 def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]) -> RunTable:
-    """The runs of a union's parts, one after the other, without those that an earlier one has."""
+    """The runs of a union's parts in order, without those that an earlier part has."""
     conditions, scan = experiment.initial_conditions, experiment.scan
     number = {entry.label: index for index, entry in enumerate(experiment.integrators)}
     begins = itertools.accumulate((condition.size for condition in conditions), initial=0)
     begin = dict(zip((condition.content for condition in conditions), begins, strict=False))
     methods: dict[tuple[int, bool, float], int] = {}
-    places: dict[tuple[Any, ...], int] = {}  # of systems, by their values on the axes
+    places: dict[tuple[Any, ...], int] = {}  # index of each system by its values on the axes
     systems, columns = dict[int, System](), []
     for table in tables:
         own = table.experiment
@@ -520,22 +521,23 @@ def _unite_run_tables(experiment: ResolvedExperiment, tables: Sequence[RunTable]
 
 
 def _numbers_of(keys: Iterable[Any], known: dict[Any, int]) -> Numbers:
-    """The number of each key among all that are `known`, where a new one is put."""
+    """The number of each key in `known`; adds new keys to it."""
     return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int32)
 
 
-# --- that no run is given twice -------------------------------------------------------------------
+# --- duplicate runs -------------------------------------------------------------------------------
 
 
 def _has_distinct_methods_and_starts(table: RunTable) -> bool:
-    """Whether no two methods are the same and no two starts, and so no two runs.
+    """Whether all methods and all starts, and therefore all runs, are distinct.
 
-    Random states are not drawn: no two are the same but by seed, number, centre and spread.
+    Random states are not drawn for this: they are equal only if seed, number, centre and spread
+    are.
     """
     conditions = table.experiment.initial_conditions
     random = [c.content for c in conditions if isinstance(c, RandomStarts)]
     if random and any(isinstance(c, FileStarts | GivenStart) for c in conditions):
-        return False  # these may have been drawn as well
+        return False  # a file or store may contain drawn states as well
     rest = [c for c in conditions if not isinstance(c, RandomStarts)]
     methods = [table.method_texts[method] for method in table.occurring_methods()]
     systems = [digest.method(b"") for digest in table.system_digests]
@@ -562,7 +564,7 @@ def _check_runs_distinct(table: RunTable) -> None:
 
 
 def _place_of_difference(pair: RunTable, number: int) -> str:
-    """Where the study has the entry in which one of two same runs differs from the other."""
+    """Place in the study of the entry in which one of two equal runs differs from the other."""
     entries = [pair.experiment.integrators[i] for i in pair.integrator_index]
     if entries[0] is not entries[1]:
         return f"{entries[number].where()} ({entries[number].label!r})"

@@ -1,4 +1,4 @@
-"""Initial conditions: what a study names, and the states that it stands for."""
+"""Initial conditions, and the states that they stand for."""
 
 import dataclasses
 import hashlib
@@ -25,18 +25,18 @@ from systems.checking import check_members
 
 Systems = tuple[System, ...]
 BYTES_OF_A_ROW = 24
-SHOWN = 5  # names of arrays that a message has
+SHOWN = 5  # names of arrays in a message
 States = NDArray[np.float64]  # their last axes are rows and components
 
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Base of all starts: here of one state; a subclass has `label` and `states`.
+    """Base of all starts, by default of one state; a subclass has `label` and `states`.
 
     Parameters
     ----------
     where : callable
-        Says where the study says so, for messages.
+        Returns its place in the study, for messages.
     """
 
     where: Callable[[], str] = dataclasses.field(default=str, compare=False, kw_only=True)
@@ -45,7 +45,7 @@ class Start:
 
         @property
         def label(self) -> str:
-            """What the start is called in the store."""
+            """Label of the start in the store."""
 
         def states(self, system: System) -> States:
             """States of `system`, shape ``(size, rows, 3)``; InputError where there is none."""
@@ -61,7 +61,7 @@ class Start:
         return tuple(self.labels_of_members(range(self.size)))
 
     def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some of the states, a list of int."""
+        """Labels of the states with the given numbers."""
         return [self.label for _ in members]
 
     @property
@@ -71,14 +71,14 @@ class Start:
 
     @property
     def content(self) -> str:
-        """Identity of the start: all that the study says of it, except its label."""
+        """Identity of the start: all its settings in the study, except its label."""
         names = (field.name for field in dataclasses.fields(self) if field.compare)
         said = {name: getattr(self, name) for name in names if name != "label"}
         return f"{type(self).__name__} {said}"
 
     @property
     def coordinates(self) -> dict[str, NDArray[np.float64]]:
-        """Numbers that tell the states apart, by name, each of shape ``(size,)``; here none."""
+        """Coordinates that distinguish the states, by name, of shape ``(size,)``; or none."""
         return {}
 
     def check(self, system: System) -> None:
@@ -86,9 +86,9 @@ class Start:
         self.states(system)
 
     def in_double_double(self, system: System, members: NDArray[np.integer]) -> States:
-        """Some of the states with all digits of the numbers that they stand for.
+        """Some of the states in double-double.
 
-        Here nothing is known of these: the doubles are all that the study says.
+        By default they are not known, since the study gives doubles only.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Start:
         Returns
         -------
         ndarray, shape (members, rows, 3, 2)
-            High and low doubles; NaN where nothing is known.
+            High and low doubles; NaN if only the doubles are known.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class NamedStart(Start):
     ----------
     name : str
     label : str
-        Of the run, in the store.
+        Label of the run in the store.
     """
 
     name: str
@@ -147,15 +147,15 @@ class NamedStart(Start):
 
 @dataclasses.dataclass(frozen=True)
 class GivenStart(Start):
-    """A state that the study spells out.
+    """A state that is written out in the study.
 
     Parameters
     ----------
     vectors : dict of str to tuple of (float, float, float)
-        By the names of a state's parts, ``q`` and ``omega``, ``w`` or those of a rigid system: a
-        vector for each body, or for each row.
+        A vector for each body or row, by the names of the parts of a state: ``q`` and ``omega``,
+        ``w``, or those of a rigid system.
     normalize : bool
-        Whether to project the state onto the manifold, instead of refusing one that is off it.
+        Whether to project a state that is off the manifold onto it, instead of refusing it.
     label : str
         As in `NamedStart`.
     """
@@ -165,7 +165,7 @@ class GivenStart(Start):
     label: str
 
     def states(self, system: System) -> States:
-        """The state, shape ``(1, rows, 3)``; InputError where it is none of `system`."""
+        """The state, shape ``(1, rows, 3)``; `InputError` if it is not a state of `system`."""
         if set(self.vectors) != set(system.state_keys):
             raise InputError(
                 f"a state of {system.name} is given by {' and '.join(system.state_keys)}, "
@@ -183,24 +183,24 @@ class GivenStart(Start):
 
 @dataclasses.dataclass(frozen=True)
 class RandomStarts(Ensemble):
-    """An ensemble of random states; each is drawn from the seed and its number alone.
+    """An ensemble of random states, each of which depends only on the seed and its number.
 
     Parameters
     ----------
     members : int
     seed : int
     around : str, Start or None
-        A named start, or any start of one state; None for states anywhere.
+        The centre: a named start, or any start of one state; None for states anywhere.
     spread : float or None
         Standard deviation of the tangent vector to a member, in radians for q and relative for
         omega; None without `around`.
     label : str
-        Of the ensemble; member 3 of ``a`` is ``a[3]``.
+        Label of the ensemble; member 3 of ``a`` is ``a[3]``.
 
     Raises
     ------
     InputError
-        If one of `around` and `spread` is without the other.
+        If only one of `around` and `spread` is given.
     """
 
     members: int
@@ -222,21 +222,21 @@ class RandomStarts(Ensemble):
 
     @property
     def content(self) -> str:
-        """As of other starts; whatever the number of members, since the first are the same."""
+        """Identity of the start, without its size: a larger ensemble has the same first members."""
         around = self.around.content if isinstance(self.around, Start) else self.around
         return super(RandomStarts, dataclasses.replace(self, members=1, around=around)).content
 
     def states(self, system: System, members: range | None = None) -> States:
-        """The members, shape ``(members, rows, 3)``; InputError for an unknown `around`.
+        """The members, shape ``(members, rows, 3)``; `InputError` for an unknown `around`.
 
-        With a range of `members` only these, which are the same as among all.
+        With a range of `members`, only these.
         """
         members = range(self.members) if members is None else members
         around = self.around.states(system)[0] if isinstance(self.around, Start) else self.around
         return system.ensemble(members, self.seed, around=around, spread=self.spread)
 
     def check(self, system: System) -> None:
-        """Raise InputError unless `system` can draw a member."""
+        """Raise `InputError` unless `system` can draw a member."""
         with np.errstate(over="ignore", invalid="ignore"):
             state = self.states(system, range(1))
         if not np.isfinite(state).all():
@@ -249,16 +249,16 @@ class RandomStarts(Ensemble):
 
 @dataclasses.dataclass(frozen=True)
 class LatticeStarts(Ensemble):
-    """States with one body's direction on a nearly uniform lattice over the sphere.
+    """States in which the direction of one body is on a nearly uniform lattice over the sphere.
 
     Parameters
     ----------
     count : int
-        Of directions.
+        Number of directions.
     body : int
-        Counted from 0.
+        Index of the body, counted from 0.
     around : str or None
-        The named start that the rest is taken from; None for the system's first.
+        Named start from which the other parts of the state are taken; None for the system's first.
     label : str
         As in `RandomStarts`.
 
@@ -285,7 +285,7 @@ class LatticeStarts(Ensemble):
         return self.count
 
     def states(self, system: System) -> States:
-        """The members, shape ``(count, rows, 3)``; InputError where one is no state."""
+        """The members, shape ``(count, rows, 3)``; `InputError` if one is not a state."""
         return system.lattice(self.count, body=self.body, around=self.around)
 
 
@@ -296,16 +296,15 @@ class FamilyStarts(Ensemble):
     Parameters
     ----------
     name : str
-        Of the family.
+        Name of the family.
     axes : dict of str to tuple of (int or float)
-        Values of all axes; the last axis is fastest.
+        Values of all axes; the last axis varies fastest.
     given : tuple of str
-        Those axes that the study gives, which are in the labels; the others have one value, their
-        default.
+        The axes that the study gives, which appear in labels; the others have their default value.
     columns : dict of str to str
-        The coordinate that each axis is in the store.
+        Name in the store of the coordinate of each axis.
     label : str
-        Of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
+        Label of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
 
     Raises
     ------
@@ -329,7 +328,7 @@ class FamilyStarts(Ensemble):
         return math.prod(map(len, self.axes.values()))
 
     def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some members: that of all where the study gives no axis."""
+        """Labels of the members; that of the ensemble if the study gives no axis."""
         every = self._combinations()
         said = [self._in_words(every[member]) for member in members]
         return [f"{self.label}[{own}]" if self.given else self.label for own in said]
@@ -351,7 +350,7 @@ class FamilyStarts(Ensemble):
         return np.array([self._state(system, every[i], DOUBLE_DOUBLE) for i in members])
 
     def _combinations(self) -> list[dict[str, float]]:
-        """Every combination, as a dict of axis to value."""
+        """All combinations of values, as dicts by axis."""
         every = itertools.product(*self.axes.values())
         return [dict(zip(self.axes, values, strict=True)) for values in every]
 
@@ -365,28 +364,28 @@ class FamilyStarts(Ensemble):
             raise InputError(f"{error}{case}", key=error.key) from None
 
     def _in_words(self, values: Mapping[str, float]) -> str:
-        """``theta=0.7, phi=0.4``: all digits, so that every state has a label of its own."""
+        """Values as ``theta=0.7, phi=0.4``, with all digits, so that labels are distinct."""
         shown = (f"{axis}={str(values[axis]).removesuffix('.0')}" for axis in self.given)
         return ", ".join(shown)
 
 
-# --- of files and stores ----------------------------------------------------------------------
+# --- files and stores -------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class FileStarts(Ensemble):
-    """States that a NumPy file holds; they are in the store, so that it is read only once.
+    """States from a NumPy file, which is read only once, since the store keeps them.
 
     Parameters
     ----------
     file : str
-        As the study names it.
+        Path as written in the study.
     normalize : bool
         As in `GivenStart`.
     label : str
-        Of the state, or of the ensemble if the file has an axis of members.
+        Label of the state, or of the ensemble if the file has an axis of members.
     digest : str
-        Of the numbers in the file.
+        Digest of the numbers in the file.
     members : ndarray, shape ``(rows, 3)`` or ``(members, rows, 3)``
     """
 
@@ -398,9 +397,9 @@ class FileStarts(Ensemble):
 
     @classmethod
     def load(cls, path: Path, **settings: Any) -> Self:
-        """Read ``.npy``, or ``.npz`` with one array; InputError where it holds no states."""
+        """Read a ``.npy`` file, or ``.npz`` with one array; `InputError` if it holds no states."""
         members = _load_state_array(path)
-        data: Any = members.astype("<f8", copy=False)  # a buffer, which NumPy's types do not say
+        data: Any = members.astype("<f8", copy=False)  # a buffer, unknown to NumPy's types
         digest = hashlib.blake2b(data, digest_size=16).hexdigest()
         return cls(**settings, digest=digest, members=members)
 
@@ -420,9 +419,9 @@ class FileStarts(Ensemble):
         return kind.labels_of_members(self, members)
 
     def states(self, system: System, members: range | None = None) -> States:
-        """The states, shape ``(members, rows, 3)``; InputError if `system` has other rows.
+        """The states, shape ``(members, rows, 3)``; `InputError` if `system` has other rows.
 
-        With a range of `members` only these.
+        With a range of `members`, only these.
         """
         members = range(self.size) if members is None else members
         given = self.members.reshape(-1, *self.members.shape[-2:])[members.start : members.stop]
@@ -436,7 +435,7 @@ class FileStarts(Ensemble):
             )
         if self.normalize:
             given, states = states, np.empty_like(states)
-            with np.errstate(invalid="ignore"):  # what is not finite is refused by `check`
+            with np.errstate(invalid="ignore"):  # `check` refuses numbers that are not finite
                 for row, member in enumerate(members):
                     try:
                         states[row] = system.normalized(given[row])
@@ -457,7 +456,7 @@ def _load_state_array(path: Path) -> States:
         )
     try:
         open_regular_file(path, MOST_MEMORY, "an array of states").close()
-        # mapped, so that its header is believed only as far as there are bytes
+        # Mapped, so that a wrong header cannot claim more numbers than the file has.
         values: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         if path.suffix == ".npz":
             if len(names := values.files) != 1:
@@ -472,7 +471,7 @@ def _load_state_array(path: Path) -> States:
         raise InputError(
             f"there is no file {path.absolute()}; a path is relative to the study's directory"
         ) from None
-    except Exception as error:  # whatever a file can be that is no array
+    except Exception as error:  # NumPy raises many types for files that are not arrays
         what = "cannot be read" if isinstance(error, OSError) else "is no array of numbers"
         raise InputError(f"{path} {what}: {getattr(error, 'strerror', None) or error}") from None
     if values.dtype.kind not in "fiu":
@@ -487,18 +486,18 @@ def _load_state_array(path: Path) -> States:
 
 @dataclasses.dataclass(frozen=True)
 class StoreStarts(FileStarts):
-    """The states in which complete runs of another store ended; this store keeps them.
+    """The end states of complete runs in another store; the new store keeps them.
 
     Parameters
     ----------
     experiment : str
-        Of the other store, which is `file`.
+        Experiment of the other store, which is `file`.
     where_runs : str
-        An expression, as of `sweep.query`, that holds for the runs; empty: all.
+        Expression that selects runs, as for `sweep.query`; empty for all runs.
     file, normalize, label, digest, members
         As in `FileStarts`; always an ensemble, in the order of the other store's rows.
     remembered : bool
-        Whether `members` are from a store that has them as they were begun with.
+        Whether `members` come from a store that was begun with them, not from the other store.
     """
 
     experiment: str = ""
@@ -518,21 +517,21 @@ class StoreStarts(FileStarts):
         return FileStarts.states(as_begun, system, members)
 
 
-# The one by which the room of stores lets studies read them.
+# The function that `sweep.store` registers, so that this package need not import it.
 _loaders: "list[Callable[..., StoreStarts]]" = []
 
 
 def register_end_state_reader(load: "Callable[..., StoreStarts]") -> None:
-    """Register the function that reads end states of a store's runs as `StoreStarts`."""
+    """Register the function that reads the end states of a store's runs as `StoreStarts`."""
     _loaders[:] = [load]
 
 
 def read_end_states(*arguments: Any, **settings: Any) -> "StoreStarts":
-    """End states of a store's runs as `StoreStarts`; arguments as of the registered function."""
+    """Read the end states of a store's runs as `StoreStarts` with the registered function."""
     return _loaders[0](*arguments, **settings)
 
 
-# --- from what a study's file says ------------------------------------------------------------
+# --- reading from a study's file --------------------------------------------------------------
 
 
 def read_start(
@@ -543,25 +542,29 @@ def read_start(
     where: Callable[[], str],
     label: str,
 ) -> Start:
-    """A start, all states of which are states of all systems.
+    """Read a start, and check that its states are states of all systems.
 
     Parameters
     ----------
     given : str or a table of `sweep.study.model`
     family : tuple of systems.System
     source : StudyText
-        That names files and stores.
+        The study, whose directory file names are relative to.
     count : callable
-        Called with a `Limit` and what the start asks for of it; raises beyond it.
+        Called with a `Limit` and the amount that the start needs; raises beyond the limit.
     where : callable
-        As of starts.
+        As in `Start`.
     label : str
-        Of a state that has none of its own.
+        Label for a state without one.
+
+    Returns
+    -------
+    Start
 
     Raises
     ------
     InputError
-        What is wrong with it.
+        If the start is not valid.
     """
     system = family[0]
     match given:
@@ -611,7 +614,7 @@ def read_start(
 
 
 def _named_start(given: "str | model.NameStart", system: System) -> Start:
-    """A named start or those of a family."""
+    """Make a named start, or the starts of a family."""
     given = model.NameStart(name=given) if isinstance(given, str) else given
     families = {family.name: family for family in system.families}
     known = (*system.starts, *families)
@@ -668,7 +671,7 @@ def _given_start(given: "model.GivenStartTable", system: System, label: str) -> 
 
 
 def _vectors(written: Any, rows: int) -> tuple[tuple[float, ...], ...]:
-    """The rows of a part of a state; a single one may be written as a vector."""
+    """The rows of a part of a state; a single row may be written as a vector."""
     alone = rows == 1 and type(written) is list and not any(type(own) is list for own in written)
     given = [read_value(model.Vector, written)] if alone else None
     given = given or read_value(model.Vectors, written)

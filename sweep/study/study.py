@@ -1,4 +1,4 @@
-"""Studies: what a researcher asks for, in Python or as a TOML file."""
+"""Studies, which are written in Python or as TOML files."""
 
 import dataclasses
 import importlib.resources
@@ -33,12 +33,12 @@ from sweep.study.text import (
 )
 from sweep.text import read_regular_file
 
-OF_TIME = ("duration", "samples", "reference")  # keys that all tables of an experiment agree on
+OF_TIME = ("duration", "samples", "reference")  # keys in which all tables of an experiment agree
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A study that was read and found valid; `load_study` reads one from a file.
+    """A valid study; `load_study` reads one from a file.
 
     Parameters
     ----------
@@ -46,20 +46,21 @@ class Study:
     experiments : sequence of Experiment
         As attributes, a tuple of `sweep.study.experiment.ResolvedExperiment`.
     description : str, optional
-    plugins : sequence of (str, Path or what `sweep.python_method` gives), optional
-        Files that it can name systems, integrators, observables and plots of; integrators in
-        Python that it can name.
+    plugins : sequence of (str, Path or what `sweep.python_method` returns), optional
+        Files or modules with systems, integrators, observables and plots that the study can use,
+        or integrators in Python.
     directory : str or Path, optional
-        That plugins and files of initial states are relative to.
+        Directory that plugins and files of initial states are relative to.
     text : str, optional
-        As TOML, from which it was read; written for a study that is built in Python.
+        The study as TOML; generated for a study that is built in Python.
     library : sweep.plugins.registry.Library, optional
-        What it can name: with its plugins.
+        The names that the study can use, including those of its plugins.
 
     Raises
     ------
     StudyError
-        With every problem that was found: where, what, and what was expected.
+        If the study is not valid. The message lists every problem, with its place and what was
+        expected.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class Study:
         self, plugins: Sequence[str | Path | PythonMethod], directory: str | Path
     ) -> None:
         own: Any = self.experiments
-        if own and all(isinstance(one, ResolvedExperiment) for one in own):  # it was read
+        if own and all(isinstance(one, ResolvedExperiment) for one in own):  # read already
             return
         if isinstance(own, Experiment):
             raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
@@ -107,11 +108,11 @@ class Study:
         object.__setattr__(self, "text", write_study_text(top, tables))
 
     def toml(self) -> str:
-        """The study as the text of a file, which `load_study` reads."""
+        """The study as TOML text, which `load_study` can read from a file."""
         return self.text
 
     def check(self) -> list[RunTable]:
-        """The table of the runs of each experiment, as `sweep.check` gives it.
+        """The run table of each experiment, as `sweep.check` returns it.
 
         Returns
         -------
@@ -121,14 +122,14 @@ class Study:
         return tables
 
     def plan(self, store: object = None, workers: int | None = None) -> object:
-        """What running it would cost, as `sweep.plan` says; nothing is written.
+        """Estimate the cost of the study, as `sweep.plan` does; nothing is written.
 
         Parameters
         ----------
         store : str, Path or Store, optional
-            ``./NAME.zarr`` unless given; of one that exists only what it lacks is counted.
+            By default ``./NAME.zarr``. If the store exists, only missing runs are counted.
         workers : int, optional
-            Processes for which tasks are counted; one a core unless given.
+            Number of processes for which tasks are counted; by default one per core.
 
         Returns
         -------
@@ -137,16 +138,16 @@ class Study:
         return sweep.plan(self, store, workers)
 
     def run(self, store: object = None, client: object = None, **options: object) -> object:
-        """Run it into its store, as `sweep.run` does; what is there already is kept.
+        """Run the study into its store, as `sweep.run` does; existing results are kept.
 
         Parameters
         ----------
         store : str, Path or Store, optional
-            ``./NAME.zarr`` unless given.
+            By default ``./NAME.zarr``.
         client : distributed.Client, optional
-            Of a running cluster; a local one is started unless given.
+            Client of a running cluster; by default a local cluster is started.
         **options
-            Of `sweep.run`: ``workers``, ``cluster``, ``max_time`` and others.
+            Options of `sweep.run`, such as ``workers``, ``cluster`` and ``max_time``.
 
         Returns
         -------
@@ -155,19 +156,19 @@ class Study:
         return sweep.run(self, store, client, **options)
 
     def submit(self, store: object, cluster: object, **options: object) -> object:
-        """Hand it over to a cluster and return, as `sweep.submit` does.
+        """Submit the study to a cluster without waiting for it, as `sweep.submit` does.
 
         Parameters
         ----------
         store : str, Path or Store
         cluster : ClusterSpec or str
         **options
-            Of `sweep.submit`.
+            Options of `sweep.submit`.
         """
         return sweep.submit(self, store, cluster, **options)
 
     def recommend(self, **bounds: object) -> object:
-        """The integrator that keeps bounds at least cost, as `sweep.recommend` finds it.
+        """Find the cheapest integrator that keeps error bounds, as `sweep.recommend` does.
 
         Parameters
         ----------
@@ -237,15 +238,15 @@ _study.plugins = property(  # in the place of the argument's default
 def unite_studies(
     studies: Sequence[Study], whose: tuple[str, str] = ("one has", "another")
 ) -> Study:
-    """The study that has the runs of several.
+    """Unite studies of the same name into one with all their runs.
 
     Parameters
     ----------
     studies : sequence of Study
-        Of one name. Their experiments of one name have the same time axis, and all that a store
-        keeps of an experiment.
+        Studies in which experiments of the same name have the same time axis and the same shared
+        settings.
     whose : tuple of str
-        What messages call the first and a later one.
+        How messages name the first and a later study.
 
     Returns
     -------
@@ -277,9 +278,9 @@ def unite_studies(
 
 
 def _united_text(studies: Sequence[Study]) -> str:
-    """The text of the first study, and behind it the tables of the others that it has not.
+    """The text of the first study, followed by tables of the others that it does not have.
 
-    Where they have other defaults or plugins all is written anew, each table with its defaults.
+    If defaults or plugins differ, all tables are written again, each with its defaults.
     """
     written = {study.text: tomllib.loads(study.text) for study in studies}
     first = written[studies[0].text]
@@ -307,7 +308,7 @@ def _united_text(studies: Sequence[Study]) -> str:
 
 
 def _whole_tables(study: Study) -> Iterator[dict[str, Any]]:
-    """The tables of a study's experiments with those of its defaults that they use."""
+    """The tables of a study's experiments, each with the defaults that it uses."""
     written = tomllib.loads(study.text)
     grids = {experiment.name: iter(experiment.grids) for experiment in study.experiments}
     for table in written["experiment"]:
@@ -333,17 +334,17 @@ def parse_study(
     Parameters
     ----------
     text : str
-        TOML, format 1.
+        TOML text in format 1.
     source : str
         The name of the text, for messages.
     directory : str or Path, optional
-        That the files of initial states are relative to: that of the study's file, and the current
-        directory for a text or a packaged study.
+        Directory that files of initial states are relative to: that of the study's file, or the
+        current directory for a text or a packaged study.
     plugins : dict of str to sweep.plugins.loader.Plugin, optional
-        All plugins that it can name; read from files, and run, unless given.
+        All plugins that the study can name; by default they are read from files and run.
     kept : str, Path or Store, optional
-        A store that was made with the study: it knows initial states that another store, which is
-        gone, had.
+        A store that was made with the study. It keeps initial states that come from other stores,
+        which may no longer exist.
 
     Returns
     -------
@@ -352,19 +353,20 @@ def parse_study(
     Raises
     ------
     StudyError
-        With every problem that was found: where, what, and what was expected.
+        If the study is not valid. The message lists every problem, with its place and what was
+        expected.
     """
     read = resolve_study(parse_toml(text, source, directory, plugins=plugins, kept=kept))
     return Study(**read, text=text)
 
 
 def load_study_file(study: str | Path | Study, kept: object = None) -> Study:
-    """Read a study from a file, or a packaged one by its name. A file wins.
+    """Read a study from a file, or a packaged study by its name; a file takes precedence.
 
     Parameters
     ----------
     study : str, Path or Study
-        One that was read is returned as it is.
+        A `Study` is returned unchanged.
     kept
         As in `parse_study`.
 
@@ -375,7 +377,7 @@ def load_study_file(study: str | Path | Study, kept: object = None) -> Study:
     Raises
     ------
     StudyError
-        If there is neither, the file cannot be read, or the study has a problem.
+        If there is no such study, the file cannot be read, or the study is not valid.
     """
     if isinstance(study, Study):
         return study
@@ -384,7 +386,7 @@ def load_study_file(study: str | Path | Study, kept: object = None) -> Study:
 
 
 def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
-    """The plugins that a study's file names; their source is read and not run.
+    """Read the source of the plugins that a study's file names, without running it.
 
     Parameters
     ----------
@@ -410,7 +412,7 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
 
 
 def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
-    """The text of a file or packaged study, its name, and the directory that it is relative to."""
+    """Text, name and base directory of a study from a file or a packaged one."""
     if not isinstance(study, str | os.PathLike):
         raise StudyError(
             "expected a study, the path of its file or the name of a packaged one, got "

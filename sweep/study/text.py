@@ -1,4 +1,4 @@
-"""The text of a study: its values, where each of them stands, for messages, and writing it."""
+"""Read and write the text of a study, with the line of each value for messages."""
 
 import contextlib
 import dataclasses
@@ -34,17 +34,18 @@ _STRING_OR_COMMENT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class StudyText:
-    """The values of a study, the name that it goes by in messages, and what it may refer to.
+    """The values of a study, with their lines in its text and the context for reading them.
 
     Parameters
     ----------
     name : str
+        Name of the study in messages.
     data : dict
-        As `tomllib` gives it.
+        Values as `tomllib` returns them.
     lines : dict of tuple to int
-        Of key paths, in the text from which it was read; none where a program made the values.
+        Line of each key path in the text; empty if the study is built in Python.
     directory : Path
-        That paths in it are relative to.
+        Directory that paths in the study are relative to.
     plugins, kept
         As in `sweep.study.study.parse_study`.
     """
@@ -57,10 +58,10 @@ class StudyText:
     kept: object = None
 
     def find(self, path: KeyPath) -> tuple[KeyPath, Any]:
-        """The deepest part of a key path that is written, and the value there.
+        """The longest part of a key path that is written in the study, and the value there.
 
-        A key that an experiment lacks is that of the defaults, and a value that is no list is the
-        only one of its list.
+        A key that an experiment lacks is looked for in the defaults. Index 0 of a value that is not
+        a list is the value itself.
         """
         found: KeyPath = ()
         value: Any = self.data
@@ -81,7 +82,7 @@ class StudyText:
         return found, value
 
     def where(self, path: KeyPath) -> str:
-        """``file:line: key.path`` of a key path, as far as it is written."""
+        """The place of a key path, ``file:line: key.path``, as far as it is written."""
         path, _ = self.find(path)
         shown = f": {format_key_path(path)}" if path else ""
         if not self.lines:
@@ -91,14 +92,14 @@ class StudyText:
         return f"{self.name}:{self.lines[path]}{shown}"
 
     def explain(self, problem: Problem, under: KeyPath = ()) -> str:
-        """A problem in words, with its place: what it is told from stands under some keys."""
+        """A problem in words with its place; its path is relative to the keys `under`."""
         path, said, other, remedy = problem
         place = f"{self.where(under + path)}: {said}"
         return place if other is None else f"{place}{self.where(under + other)}{remedy}"
 
 
 def format_key_path(path: KeyPath) -> str:
-    """A key path as one writes it: ``experiment[0].integrators[2].name``."""
+    """A key path as text, such as ``experiment[0].integrators[2].name``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -119,10 +120,10 @@ def parse_toml(text: str, name: str, directory: str | Path = ".", **settings: An
     ----------
     text : str
     name : str
-        Of the text, for messages.
+        Name of the text in messages.
     directory : str or Path, optional
     **settings
-        Of `StudyText`.
+        Further fields of `StudyText`.
 
     Returns
     -------
@@ -131,14 +132,14 @@ def parse_toml(text: str, name: str, directory: str | Path = ".", **settings: An
     Raises
     ------
     StudyError
-        If the text is not valid TOML, too long or nested too deeply.
+        If the text is not valid TOML, is too long, or is nested too deeply.
     """
     if len(text) > MOST_TEXT:
         raise StudyError(
             f"{name}: has {len(text):,} characters; at most {MOST_TEXT:,} are possible: put states "
             "into a NumPy file, or write several studies"
         )
-    lines, _ = _lines_of_keys(text, name)  # first: what is nested deeply takes the parser years
+    lines, _ = _lines_of_keys(text, name)  # checks the depth, which slows the parser
     try:
         data = tomllib.loads(text)
     except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
@@ -147,16 +148,16 @@ def parse_toml(text: str, name: str, directory: str | Path = ".", **settings: An
 
 
 def _lines_of_keys(text: str, name: str) -> tuple[dict[KeyPath, int], list[tuple[str, int]]]:
-    """Lines of headers of tables, of keys that begin a line, and of elements of arrays.
+    """The line of each table header, of each key that begins a line, and of each array element.
 
-    And the brackets that are open at the end, each with its line.
+    Also the brackets that are open at the end, each with its line.
     """
     lines: dict[KeyPath, int] = {(): 1}
-    last: dict[KeyPath, int] = {}  # array of tables -> index of its last table
+    last: dict[KeyPath, int] = {}  # index of the last table of each array of tables
     table: KeyPath = ()
     path: KeyPath = ()
     opened: list[tuple[str, int]] = []
-    index, begins = 0, False  # of the element of an array, which is still to come
+    index, begins = 0, False  # of an array's next element
 
     def check_depth(levels: int) -> None:
         if levels > MOST_DEPTH:
@@ -196,7 +197,7 @@ def _lines_of_keys(text: str, name: str) -> tuple[dict[KeyPath, int], list[tuple
 
 
 def _if_it_may_be_a_key(found: re.Match[str]) -> str:
-    """A string on one line as it is; of others, and of comments, the line breaks."""
+    """Keep a string on one line, which may be a key; reduce others and comments to line breaks."""
     text = found[0]
     return "\n" * text.count("\n") if text[0] == "#" or text[:3] in ('"""', "'''") else text
 
@@ -235,7 +236,7 @@ def _explain_syntax_error(text: str, name: str, message: str) -> StudyError:
 
 
 def as_written(value: Any) -> Any:
-    """A value as TOML has it: lists for arrays of NumPy and tuples, text for paths."""
+    """A value with TOML types: lists for tuples and NumPy arrays, strings for paths."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, os.PathLike):
@@ -246,14 +247,14 @@ def as_written(value: Any) -> Any:
 
 
 def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, Any]]) -> str:
-    """The text of a study.
+    """Write a study as TOML text.
 
     Parameters
     ----------
     top : dict
-        Keys of the study itself.
+        The top-level keys of the study.
     experiments : sequence of dict
-        The ``[[experiment]]`` tables; a value of None is left out.
+        The ``[[experiment]]`` tables; values of None are left out.
 
     Returns
     -------
@@ -262,7 +263,7 @@ def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, 
     Raises
     ------
     InputError
-        If a value is none that TOML has.
+        If TOML has no type for a value.
     """
     document, tables = tomlkit.document(), tomlkit.aot()
     for key, value in top.items():
@@ -280,15 +281,15 @@ def write_study_text(top: Mapping[str, Any], experiments: Sequence[Mapping[str, 
 def text_with_experiments(
     text: str, experiments: Sequence[Mapping[str, Any]], heading: str = ""
 ) -> str:
-    """The text of a study and, behind it, further ``[[experiment]]`` tables.
+    """Append ``[[experiment]]`` tables to the text of a study.
 
     Parameters
     ----------
     text : str
     experiments : sequence of dict
-        As of `write_study_text`.
+        Tables as in `write_study_text`.
     heading : str, optional
-        Comment before each of them.
+        Comment before each table.
 
     Returns
     -------
@@ -298,14 +299,14 @@ def text_with_experiments(
     made = "\n\n".join([text.rstrip(), *more]) + "\n"
     try:
         tomllib.loads(made)
-    except tomllib.TOMLDecodeError:  # its tables are written as a list
+    except tomllib.TOMLDecodeError:  # its experiments are written as an array
         top = tomllib.loads(text)
         made = write_study_text(top, [*top.pop("experiment"), *experiments])
     return made if more else text
 
 
 def _toml_item(value: Any) -> Item:
-    """A value as TOML: arrays and tables inline, since they stand within a table."""
+    """A value as a TOML item; arrays and tables are inline, since they are within a table."""
     if isinstance(value, dict):
         table = tomlkit.inline_table()
         for key, of in value.items():

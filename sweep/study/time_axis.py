@@ -15,28 +15,28 @@ from integrators.errors import DIVIDES, InputError
 from sweep.study.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
 from sweep.study.run_id import StepSize
 
-MOST_STEPS = 2**53  # beyond which the time k*h of a step is no longer told from the next
-SHORTEST, LONGEST = 1e-100, 1e100  # durations: squares of the steps in them have all digits
-FEW = 10**9  # what the numbers of a duration's fraction may be
+MOST_STEPS = 2**53  # with more, the times k*h of neighbouring steps are equal in doubles
+SHORTEST, LONGEST = 1e-100, 1e100  # durations whose squared steps have all digits
+FEW = 10**9  # largest numerator and denominator of a duration's fraction
 LOG = "log"
-Settings = int | dict[str, Any]  # how a study, or a store, says where samples are
+Settings = int | dict[str, Any]  # how a study or a store describes samples
 
 
 @dataclasses.dataclass(frozen=True)
 class TimeAxis:
-    """Sample times, all of them multiples of an interval that every step size divides.
+    """Sample times that are all multiples of an interval, which every step size divides.
 
-    They are given by marks: how many intervals there are until each sample, from 0 on.
+    They are given by marks: the number of intervals until each sample, beginning with 0.
 
     Parameters
     ----------
     interval : float
     pieces : tuple of (int, int) or (str, int)
-        One after the other: how many intervals lie between samples, and how many of these come; or
-        ``"log"``, and the mark until which samples thin out.
+        Parts of the axis in order, each with the number of intervals between samples, and the
+        number of samples; or ``"log"``, and the mark until which samples thin out.
     begun : float
-        Where the first piece ends, as a study asked for it: times are rounded once from this, also
-        of samples that came later.
+        End of the first piece, as given by the study. All times, including those of later pieces,
+        are computed from it with one rounding.
     thinning : PerDecade or None
         How samples thin out, if they do.
     """
@@ -48,19 +48,19 @@ class TimeAxis:
 
     @classmethod
     def uniform(cls, duration: float, samples: int) -> "TimeAxis":
-        """Samples at equal intervals, from t = 0 to the duration, both included.
+        """An axis with equal intervals from t = 0 to the duration, both included.
 
         Parameters
         ----------
         duration : float
             In the system's unit of time, or in multiples of the study's ``time_unit``.
         samples : int
-            The number of intervals.
+            Number of intervals.
 
         Raises
         ------
         InputError
-            If the duration is not positive or there is no interval.
+            If the duration is not positive, or there is no interval.
         """
         _check_duration(duration)
         if samples < 1:
@@ -70,7 +70,7 @@ class TimeAxis:
 
     @classmethod
     def of_settings(cls, duration: float, settings: Settings) -> "TimeAxis":
-        """The axis of a duration and `settings`, as a store keeps them."""
+        """The axis for a duration and `settings`, which a store keeps."""
         if not isinstance(settings, dict):
             return cls.uniform(duration, settings)
         if "pieces" not in settings:
@@ -89,7 +89,7 @@ class TimeAxis:
 
     @property
     def samples_in_words(self) -> str:
-        """Where samples are, for messages: as a study says it, and what else they depend on."""
+        """Description of the samples for messages: as in a study, with what else they depend on."""
         if self.thinning is None or len(self.pieces) > 1:
             return str(self.settings)
         first = "" if self.thinning.first is None else f", first = {self.thinning.first:g}"
@@ -97,7 +97,7 @@ class TimeAxis:
         return f"{table} of a largest step size {self.thinning.grid:.10g}"
 
     def times_unit(self, unit: float) -> "TimeAxis":
-        """The axis in the system's own unit of time, of one given in multiples of `unit`."""
+        """The axis in the system's own unit of time, if this one is in multiples of `unit`."""
         if self.thinning is None:
             return TimeAxis.uniform(self.begun * unit, self.pieces[0][1])
         per_decade, first, grid = self.thinning
@@ -119,7 +119,7 @@ class TimeAxis:
 
     @property
     def marks(self) -> NDArray[np.int64]:
-        """How many intervals there are until each sample, from 0 on."""
+        """Number of intervals until each sample, beginning with 0."""
         parts = (
             np.arange(span.start, span.stop, span.step) if isinstance(span, range) else span
             for span in self._spans()
@@ -151,7 +151,7 @@ class TimeAxis:
 
     @property
     def interval_in_words(self) -> str:
-        """The interval, for messages."""
+        """Description of the interval for messages."""
         shown = f"{self.interval:.10g}"
         if self.thinning is not None:
             return f"{shown}, the largest step size, of which all sample times are multiples"
@@ -165,7 +165,7 @@ class TimeAxis:
         ------
         InputError
             If `step_size` is not positive, larger than the interval, too small, or does not
-            divide the interval; with the nearest that do.
+            divide the interval. The message has the nearest step sizes that do.
         """
         ratio = self._ratio(step_size)
         steps = round(ratio)
@@ -177,10 +177,9 @@ class TimeAxis:
         return steps
 
     def snapped(self, step_size: StepSize) -> StepSize:
-        """The step size nearest to a generated one that divides the interval.
+        """The step size that divides the interval and is nearest to a generated one.
 
-        One that divides it already keeps its exact value. Where samples thin out, the interval was
-        made from the largest step size.
+        A step size that divides the interval already keeps its exact value.
 
         Raises
         ------
@@ -203,26 +202,26 @@ class TimeAxis:
             raise InputError(f"the step size {step_size} needs more than 2**53 steps")
         return ratio
 
-    # --- what comes after it --------------------------------------------------------------------
+    # --- extension ------------------------------------------------------------------------------
 
     def extended(self, duration: float, samples: int | None = None) -> "TimeAxis":
-        """The axis and what comes after it, up to a longer duration.
+        """This axis continued to a longer duration.
 
-        Its times are to the last bit those of this one, as far as that goes. It is an axis that a
-        study can ask for, where that has the same times.
+        The times of this axis are kept to the last bit. If an axis that a study can ask for has the
+        same times, the result is that axis.
 
         Parameters
         ----------
         duration : float
         samples : int, optional
-            Equal intervals from its end on; unless given, as long as its last one, or samples go
-            on to thin out as they did.
+            Number of equal intervals after the present end. By default they are as long as the last
+            one, or samples continue to thin out.
 
         Raises
         ------
         InputError
-            If the duration is not longer, no whole number of intervals fits, or they would be
-            finer.
+            If the duration is not longer, no whole number of intervals fits, or they would be finer
+            than the interval of this axis.
         """
         if duration <= self.duration * (1 + DIVIDES):
             raise InputError(
@@ -254,7 +253,7 @@ class TimeAxis:
     def _equal_intervals_until(
         self, whole: int, duration: float, samples: int | None
     ) -> tuple[int, int]:
-        """A piece of equal intervals from the last mark to `whole`."""
+        """The piece with equal intervals from the last mark to the mark `whole`."""
         more, last = whole - self.intervals, int(self.marks[-1] - self.marks[-2])
         if samples is None and more % last:
             raise InputError(
@@ -274,15 +273,15 @@ class TimeAxis:
 
 
 class PerDecade(NamedTuple):
-    """Samples that thin out with time, so many in every decade.
+    """Samples that thin out with time, equally many in every decade.
 
     Parameters
     ----------
     per_decade : int
     first : float or None
-        Time of the first sample after t = 0; None: `grid`.
+        Time of the first sample after t = 0; None for `grid`.
     grid : float
-        The largest step size, of which all times are multiples; NaN where it is not known yet.
+        The largest step size, of which all times are multiples; NaN if it is not known yet.
     """
 
     per_decade: int
@@ -292,17 +291,17 @@ class PerDecade(NamedTuple):
     def axis(self, duration: float, grid: float, generated: bool = False) -> TimeAxis:
         """The axis of the multiples of `grid` nearest to ``first * 10**(j / per_decade)``.
 
-        Each is there once, and the duration; the one before that is half a spacing away from it, at
-        least.
+        It has no duplicates, and ends with the duration. The sample before the end is at least half
+        a spacing away from it.
 
         Parameters
         ----------
         duration : float
-            As of `TimeAxis.uniform`.
+            As in `TimeAxis.uniform`.
         grid : float
-            The largest step size; it divides the duration.
+            The largest step size, which divides the duration.
         generated : bool
-            Whether the nearest one that does is taken.
+            Whether to replace a `grid` that does not divide the duration by the nearest that does.
 
         Raises
         ------
@@ -343,10 +342,10 @@ class PerDecade(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _thinning_marks(first: float, per_decade: int, start: int, last: int) -> NDArray[np.int64]:
-    """Marks after `start`, up to `last`; six digits count, since powers differ by machine.
+    """Marks of thinning samples after `start`, up to and including `last`.
 
-    `first` is that of the first sample. None but the last is less than half a spacing from the
-    ends.
+    `first` is the mark of the first sample. Apart from `last`, no mark is less than half a spacing
+    from the ends. Powers are rounded to six digits, since they differ between machines.
     """
     marks: list[int] = []
     half = 10.0 ** (0.5 / per_decade)
@@ -361,9 +360,9 @@ def _thinning_marks(first: float, per_decade: int, start: int, last: int) -> NDA
 
 
 def _times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.float64]:
-    """`marks` of `last` parts of a duration, rounded once where the duration has few digits.
+    """The times ``marks * duration / last``, rounded once if the duration has few digits.
 
-    Then an axis of thrice the duration and thrice the samples has the same times.
+    Then an axis of three times the duration with three times the samples has the same times.
     """
     above, below = fractions.Fraction(repr(float(duration))).as_integer_ratio()
     if max(above, below) > FEW:
@@ -376,7 +375,7 @@ def _times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.
 
 
 def _check_duration(duration: float) -> None:
-    """Raise InputError unless squares of a positive time and of steps in it have all digits."""
+    """Raise `InputError` unless a duration is positive and within `SHORTEST` and `LONGEST`."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
     if not SHORTEST <= duration <= LONGEST:
@@ -386,7 +385,7 @@ def _check_duration(duration: float) -> None:
 
 
 def _describe_nearest_divisors(whole: float, ratio: float) -> str:
-    """The two that lie on either side of ``whole / ratio``, in words."""
+    """Describe the two nearest divisors of `whole`, on either side of ``whole / ratio``."""
     fits = " and ".join(
         f"{whole / n:.10g} ({n} {'step' if n == 1 else 'steps'})"
         for n in (math.floor(ratio), math.ceil(ratio))
@@ -396,10 +395,10 @@ def _describe_nearest_divisors(whole: float, ratio: float) -> str:
 
 
 def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[float, ...]:
-    """Numbers from `start` to `stop`, which are kept as they are.
+    """Numbers from `start` to `stop`, both included exactly.
 
-    Those between have six significant digits: logarithms differ between machines in the last
-    bit, and a run must be the same run everywhere. They are integers if all of them can be.
+    Those between are rounded to six significant digits, since logarithms differ between machines in
+    the last bit, and a run must be the same everywhere. They are integers if all of them can be.
 
     Parameters
     ----------
@@ -415,7 +414,7 @@ def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[
     Raises
     ------
     InputError
-        If `count` is out of bounds, or an end is not positive where the spacing is logarithmic.
+        If `count` is out of bounds, or an end is not positive and the spacing is logarithmic.
     """
     if not 2 <= count <= MOST_VALUES:
         raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")

@@ -1,4 +1,4 @@
-"""The run table's variables: names, dimensions, types, units. What the store is made from."""
+"""The variables of the run table, from which stores are made: names, dimensions, types, units."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,17 +11,17 @@ from integrators.status import STATUS
 if TYPE_CHECKING:
     from systems import Quantity, System
 
-Experiment: TypeAlias = Any  # a `ResolvedExperiment`, which is made with what is here
-Reference: TypeAlias = Any  # and its `Reference`
+Experiment: TypeAlias = Any  # a `ResolvedExperiment`, whose module imports this one
+Reference: TypeAlias = Any  # a `Reference` of that module
 PENDING = -1
-AXIS_OF = "axis_of"  # attribute of a coordinate along `run`: which other one it tells apart
+AXIS_OF = "axis_of"  # attribute of a coordinate along `run`: the one whose values it tells apart
 STATE_DIMS = ("run", "time", "row", "component")
 STATE_ERROR = {"kind": "state_error"}  # attributes of errors against a reference
 RUN_COORDINATES = (
     "run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive",
     "initial_condition", "ensemble", "repeat",
 )  # fmt: skip
-ENERGY_STATISTICS = {  # behind the error of the quantity of kind energy, whose name fills {}
+ENERGY_STATISTICS = {  # suffixes of the energy's error, and long names; {} is the name
     "mean": "mean of the signed {} error over the steps of an interval",
     "min": "least signed {} error over the steps of an interval",
     "max": "largest signed {} error over the steps of an interval",
@@ -38,7 +38,7 @@ REFERENCE_ERRORS = {  # of every system, besides its own `state_errors`
 PRECISE_REFERENCE_ERROR = "the reference against itself at twice the step size"
 LYAPUNOV, MEGNO = "lyapunov", "megno"
 MOST_EXPONENTS = 8
-MOST_BODIES = 128  # for a symplectic defect: its time and memory grow as their square and worse
+MOST_BODIES = 128  # for a symplectic defect, whose time and memory grow at least as the square
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Variable:
     units, long_name : str
     dtype : str
     fill : float, int or str
-        What reads as never written.
+        Value that stands for never written.
     attributes : dict
         Further attributes.
     """
@@ -80,8 +80,8 @@ def sampled_variables(experiment: Experiment, systems: "Sequence[System]") -> li
     ----------
     experiment : sweep.study.Experiment
     systems : sequence of systems.System
-        The experiment's. They share what is recorded; of errors against a reference some may have
-        ones that others do not.
+        The experiment's systems. They have the same recorded quantities, but may differ in their
+        errors against a reference.
 
     Returns
     -------
@@ -101,12 +101,12 @@ def sampled_variables(experiment: Experiment, systems: "Sequence[System]") -> li
 
 
 def lyapunov_names(count: int | None = None) -> tuple[str, ...]:
-    """The variables of the largest Lyapunov exponent, or of so many of them."""
+    """Names of the variables for the largest Lyapunov exponent, or for `count` exponents."""
     return (LYAPUNOV,) if count is None else tuple(f"{LYAPUNOV}_{k + 1}" for k in range(count))
 
 
 def _measured_along(time_units: str) -> dict[str, Variable]:
-    """What a record may ask for of the steps of a run, by its name there."""
+    """The variables that are measured along the steps of a run, by their names in a record."""
     over, chaos = "1" if time_units == "1" else f"{time_units}-1", {"kind": "chaos"}
     exponents = {LYAPUNOV: "largest Lyapunov exponent"} | {
         name: f"Lyapunov exponent {k}" for k, name in enumerate(lyapunov_names(MOST_EXPONENTS), 1)
@@ -126,7 +126,7 @@ def _measured_along(time_units: str) -> dict[str, Variable]:
 
 
 CHAOS = tuple(name for name, made in _measured_along("1").items() if made.attributes)
-"""What a record may ask for of how nearby trajectories part, over ``(run, time)``."""
+"""Indicators of chaos that a record may ask for, over ``(run, time)``."""
 
 
 def reference_error_text(reference: Reference) -> str:
@@ -135,7 +135,7 @@ def reference_error_text(reference: Reference) -> str:
 
 
 def _reference_errors(reference: Reference, systems: "Sequence[System]") -> list[Variable]:
-    """Errors against a reference that any of the systems has, each with what it is in all."""
+    """Errors against a reference that any of the systems has, with common long names."""
     errors = [error for made in systems for error in made.state_errors]
     units = {error.name: error.units for error in reversed(errors)}
     texts = {
@@ -167,7 +167,7 @@ def _variables_of_quantity(quantity: "Quantity", statistics: bool) -> list[Varia
                 texts[f"{error}_mean"] = (
                     "mean of |q·q − 1| over bodies and the steps of an interval"
                 )
-        case "observable":  # which changes: that is no error
+        case "observable":  # its change is not an error
             texts = texts or {name: text}
         case _:
             change = f"norm of the change of the {text}" if texts else f"change of the {text}"
@@ -180,7 +180,7 @@ def _variables_of_quantity(quantity: "Quantity", statistics: bool) -> list[Varia
 
 
 def variable_names_of_quantity(quantity: "Quantity") -> set[str]:
-    """Names of the variables that a `systems.Quantity` gives, as a set."""
+    """The set of names of the variables for a `systems.Quantity`."""
     return {variable.name for variable in _variables_of_quantity(quantity, True)}
 
 
@@ -198,7 +198,7 @@ def _count(
 
 
 def _status(name: str, long_name: str, meanings: Sequence[str]) -> Variable:
-    """How something ended: an index into the meanings, or pending."""
+    """A status variable: an index into the meanings, or pending."""
     values, words = [PENDING, *range(len(meanings))], " ".join(("pending", *meanings))
     return _count(name, long_name, PENDING, "int8", flag_values=values, flag_meanings=words)
 
@@ -225,7 +225,7 @@ RUN_VARIABLES = (  # times of a run are in the system's unit: `run_variables`
 )
 STATUS_FLAGS = RUN_VARIABLES[-1].attributes
 SYMPLECTIC_DEFECT, REVERSAL_ERROR = "symplectic_defect", "reversal_error"
-STRUCTURE = {  # what a study's record may ask for besides, each with its variables over runs
+STRUCTURE = {  # defects and reversal errors that a record may ask for, with their variables
     SYMPLECTIC_DEFECT: (
         _number(
             SYMPLECTIC_DEFECT,
@@ -244,15 +244,15 @@ STRUCTURE = {  # what a study's record may ask for besides, each with its variab
         ),
     ),
 }
-MEASURED = (*STRUCTURE, *CHAOS)  # of a run, by steps that are taken once more
+MEASURED = (*STRUCTURE, *CHAOS)  # all that is measured by taking steps of a run again
 REFERENCE_ENDS = (
     "complete", "not_finite", "step_too_small", "no_step_size", "rounding", "too_many_steps",
     "not_conserved",
 )  # fmt: skip
-"""How references end: at their last sample, or why before it."""
+"""How references end: at their last sample, or earlier with a reason."""
 
 REFERENCE_END, HELD_SAMPLES = "end", "held_samples"
-STOPS = (  # of one in double precision the first and the last, in double-double all but the first
+STOPS = (  # in double precision only the first and the last, in double-double all but the first
     _number(STOP_TIME, "time at which the reference ended, in the system's unit"),
     _number("step_size", "step size that was tried last where it ends"),
     _number(
@@ -270,22 +270,22 @@ OF_REFERENCE_ENDS = (  # over references, along ``run`` in their group
     *STOPS,
 )
 SAMPLE_COUNT = _count("sample_count", "valid samples; 0: not computed yet")
-"""The count of samples, the commit marker: samples beyond it do not exist."""
+"""The number of valid samples, which is the commit marker: samples beyond it do not exist."""
 
 ALL_RUN_VARIABLES = (*RUN_VARIABLES, *sum(STRUCTURE.values(), ()), SAMPLE_COUNT)
-"""Whatever a run table may have over ``(run)`` that workers write, the marker last."""
+"""All variables over ``(run)`` that workers write, with the commit marker last."""
 
 INITIAL_STATE = Variable("initial_state", ("run", "row", "component"), "1", "state at time 0")
 
 
 def run_variables(record: Collection[str], system: "System") -> list[Variable]:
-    """The variables over ``(run)`` of an experiment that workers write, the marker last.
+    """The variables over ``(run)`` that workers write, with the commit marker last.
 
     Parameters
     ----------
     record : tuple of str
     system : systems.System
-        Any of the experiment's; only its unit of time is read.
+        Any system of the experiment; only its unit of time is used.
 
     Returns
     -------
@@ -300,7 +300,7 @@ def run_variables(record: Collection[str], system: "System") -> list[Variable]:
 
 
 def taken_variable_names(system: "System") -> set[str]:
-    """Names that variables and coordinates of an experiment may have, whatever it records or scans.
+    """All names of variables and coordinates that an experiment with a system could have.
 
     Parameters
     ----------
@@ -318,5 +318,5 @@ def taken_variable_names(system: "System") -> set[str]:
 
 
 def exponents_of_record(record: Collection[str]) -> list[str]:
-    """The names of Lyapunov exponents in a record, in order."""
+    """Names of the Lyapunov exponents in a record, in order."""
     return [name for name in record if name in CHAOS and name != MEGNO]

@@ -1,8 +1,8 @@
-"""What is said of a study before any work: what it may not have meant, and what it cannot answer.
+"""Remarks and warnings on a study before it runs.
 
 Remarks are about parameters. Warnings are about step sizes beyond the linear stability limit of
 their integrator; about step sizes, tolerances and durations outside the ranges that systems
-declare; about labels without runs; and about verdicts that can only be undecided. Such runs are
+declare; about labels without runs; and about verdicts that must remain undecided. Such runs are
 computed all the same.
 """
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from sweep.study.run_table import RunTable
     from systems.base import Convergence
 
-FEWEST_STEP_SIZES, FEWEST_SAMPLES = 3, 8  # of an order and of a drift, in `sweep.analysis`
-LATE = 10.0  # times the declared horizon: errors measured first after it may have grown by chaos
-NEAR = 1.1  # times a declared step size: those of ranges are snapped to what divides an interval
+FEWEST_STEP_SIZES, FEWEST_SAMPLES = 3, 8  # for an order and a drift, in `sweep.analysis`
+LATE = 10.0  # times the declared horizon: later errors may have grown by chaos
+NEAR = 1.1  # times a declared step size, since step sizes of ranges are snapped
 
 
 def remarks_on_parameters(tables: Iterable[RunTable]) -> list[str]:
@@ -43,28 +43,28 @@ def remarks_on_parameters(tables: Iterable[RunTable]) -> list[str]:
     Parameters
     ----------
     tables : iterable of RunTable
-        One of each experiment.
+        The run table of each experiment.
 
     Returns
     -------
     list of str
-        A line each, with the names of the experiments that it is about.
+        Lines, each with the names of its experiments.
     """
     return _lines_on_experiments(tables, _remarks_on_experiment)
 
 
 def warnings_before_runs(tables: Iterable[RunTable]) -> list[str]:
-    """Warnings on experiments that are unlikely to be decisive, with values that would be.
+    """Warnings on experiments that are unlikely to give a verdict, with values that would.
 
     Parameters
     ----------
     tables : iterable of RunTable
-        One of each experiment.
+        The run table of each experiment.
 
     Returns
     -------
     list of str
-        A line each, with the names of the experiments that it is about.
+        Lines, each with the names of its experiments.
     """
     return _lines_on_experiments(tables, _warnings_on_experiment)
 
@@ -97,27 +97,27 @@ def _remarks_on_experiment(table: RunTable) -> Iterator[str]:
 def steps_beyond_stability_limit(
     table: RunTable, among: NDArray[np.bool_] | None = None
 ) -> list[str]:
-    """Find the integrators and step sizes of a run table that are beyond a stability limit.
+    """Warn of integrators and step sizes beyond a linear stability limit.
 
-    Only some methods have one, on systems of spins; the gradient at every initial state says how
-    fast the spins turn there. See `integrators.diagnostics.stability`.
+    Only some methods on systems of spins have such a limit. It is compared with the turning rate of
+    the spins, from the gradient at each initial state. See `integrators.diagnostics.stability`.
 
     Parameters
     ----------
     table : sweep.study.run_table.RunTable
     among : ndarray of bool, shape (runs,), optional
-        The runs to look at; all unless given.
+        The runs to check; by default all.
 
     Returns
     -------
     list of str
-        A warning each, in the order of the table: integrators, then step sizes.
+        Warnings in the order of the table: by integrator, then by step size.
     """
     entries, methods = table.experiment.integrators, table.methods
     made = [entry.integrator() for entry in entries]
     limited = np.array([bool(has_stability_limit(own, table.systems[0])) for own in made])
     known = np.full((len(table.systems), len(table.starts) if limited.any() else 0), np.nan)
-    found = np.zeros((len(methods.keys), 3))  # runs beyond the limit, all of them, the fastest spin
+    found = np.zeros((len(methods.keys), 3))  # runs beyond it, all runs, fastest spin
     for runs, part in table.slabs() if limited.any() else ():
         mine = limited[part.integrator_index] & (True if among is None else among[runs])
         for system in np.unique(part.system_index[mine]).tolist():
@@ -145,12 +145,12 @@ def steps_beyond_stability_limit(
     return warnings
 
 
-# --- what will hardly be answered -------------------------------------------------------------
+# --- verdicts that remain undecided -----------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Steps:
-    """An integrator with its distinct step sizes, ascending."""
+    """An integrator with its distinct step sizes in ascending order."""
 
     label: str
     integrator: Integrator
@@ -205,7 +205,7 @@ def _outside_declared_ranges(
     ordered: Sequence[_Steps],
     convergence: Convergence,
 ) -> Iterator[str]:
-    """Step sizes, and times, at which the system declares no order to show."""
+    """Warn of step sizes and times outside the ranges in which systems declare orders to show."""
 
     def declared(one: _Steps) -> tuple[float, float]:
         order = one.integrator.order
@@ -249,7 +249,7 @@ def _outside_declared_ranges(
 
 
 def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
-    """Quantities with too few samples for a drift."""
+    """Warn of quantities with too few samples for a drift."""
     experiment = table.experiment
     quantities = [
         variable.name.removesuffix("_error")
@@ -257,7 +257,7 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
         if variable.name.endswith("_error")
         and not variables.STATE_ERROR.items() <= variable.attributes.items()
     ]
-    if quantities and 1 < experiment.samples < FEWEST_SAMPLES:  # of 1 the end is asked for
+    if quantities and 1 < experiment.samples < FEWEST_SAMPLES:  # 1: only the end is meant
         yield (
             f"no drift of {', '.join(quantities)} can be measured of {experiment.samples} sample "
             f"intervals: samples = {FEWEST_SAMPLES} or more"
@@ -265,7 +265,7 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
 
 
 def _labels_in_words(those: Sequence[_Steps], among: Sequence[_Steps]) -> str:
-    """Labels of integrators as a list in words, shortened where they are many."""
+    """Labels of integrators as a list in words, shortened if there are many."""
     if len(those) == len(among) > 3:
         return f"all {len(those)} integrators"
     shown = ", ".join(repr(one.label) for one in those[:3])

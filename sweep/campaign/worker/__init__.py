@@ -1,1 +1,1 @@
-"""What a worker does: integrate runs and references, record them, and put records of them."""
+"""The work of a worker: integrate runs and references, and commit their results as records."""

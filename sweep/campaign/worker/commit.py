@@ -1,14 +1,14 @@
-"""Records and checkpoints of a task: what a worker commits, and what it resumes from.
+"""Records and checkpoints of a task, which a worker commits and resumes from.
 
 `TaskRows.commit` writes finished rows as records, `TaskRows.checkpoint` the new samples of rows
 that are not finished, if any, with the state of their integrator. Both are files whose names bear
 the session, and the token of this attempt at the task: two attempts never write the same file.
 
-A new `TaskRows` first reads the records of its rows. Rows in a record of the session are done;
-others resume from the attempt whose checkpoints reach furthest, even of an earlier session, if they
-are of the same settings, sample times and version of the code. Once rows are committed, the
-checkpoints of this attempt and of those from which it resumed are removed; others stay until the
-study is complete.
+A new `TaskRows` first reads the records of its rows. Rows in a record of the session are done.
+Others resume from the attempt whose checkpoints reach furthest, even in an earlier session, if its
+settings, sample times and version of the code are the same. Once rows are committed, their
+checkpoints of this attempt, and those from which it resumed, are removed. Other checkpoints stay
+until the study is complete.
 
 The checkpoints of an attempt form a chain that needs no other attempt's: the first one after
 resuming has all samples again. A kill between the write of a checkpoint and the removal of those
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    """Checkpoints of some rows, by an attempt.
+    """The chain of checkpoints that an attempt has written for some rows.
 
     Parameters
     ----------
     rows : ndarray of int
-        Of the group.
+        Rows of the group.
     marks : list of int
-        Number of samples at checkpoint n of this attempt, from 0 on, where it begins.
+        Number of samples at each checkpoint n; n = 0 is where the attempt begins.
     records : dict of int to Record
-        Those that are there, by n.
+        Existing checkpoints by n.
     """
 
     rows: RowNumbers
@@ -74,30 +74,30 @@ class TaskRows:
     arrays : dict of str to sweep.store.files.ArrayFiles
         Arrays of the group, by name.
     stored : ndarray of int, shape (rows,)
-        Number of samples in the arrays from which each row goes on.
+        Number of samples in the arrays from which each row continues.
     ends : dict of str to ndarray, shape (rows, …)
-        State of the integrator there; empty if no row goes on.
+        State of the integrator there; empty if no row continues.
     samples : int
         Number of samples of a finished row.
     attempt : sweep.store.lease.sessions.Attempt
     identity : str
-        Hash of what checkpoints depend on, see `sweep.store.checkpoints.checkpoint_identity`.
+        Hash of all that checkpoints depend on, see `sweep.store.checkpoints.checkpoint_identity`.
 
     Attributes
     ----------
     rows : ndarray of int
-        Of the group.
+        Rows of the group.
     columns : dict of str to ndarray
-        Values of the rows by array; samples before `first` are the fill value.
+        Values of the rows by array; samples before `first` have the fill value.
     first : ndarray of int, shape (rows,)
-        Index of the first sample of each row that its record will hold: computed here, or read
-        from checkpoints. Those before are in the arrays.
+        Index of the first sample of each row in its record, computed here or read from checkpoints.
+        Earlier samples are in the arrays.
     done : ndarray of bool, shape (rows,)
-        Whether a row is finished, by this attempt or in a record of another one of the session
-        that was there, and not folded yet, when this one began.
+        Whether a row is finished: by this attempt, or in a record of the session that was not
+        folded yet when this attempt began.
     reached : ndarray of int, shape (rows, 2)
-        Number of samples of each row from which it goes on, and what of the next interval is done
-        there, see `sweep.store.commit.records.RecordName.part`; 0 of those that begin.
+        Number of samples from which each row continues, and the finished part of the next interval,
+        see `sweep.store.commit.records.RecordName.part`; 0 for rows that begin.
     written : float
         Time of the last record or checkpoint, by `time.perf_counter`.
     """
@@ -122,10 +122,10 @@ class TaskRows:
         }
         self.done, self._committed = np.zeros((2, len(self.rows)), dtype=bool)
         self.reached = np.stack([stored, np.zeros_like(stored)], axis=1)
-        # Of rows that go on: the state from which they do, and the index of each row in it.
+        # For each row that continues: a state, and the index of the row in it.
         self._states = {i: (ends, i) for i in np.flatnonzero(stored).tolist()}
-        # Of no use once their rows are committed: those of this attempt, by the first of the rows
-        # in the task, and those from which it resumed.
+        # Checkpoints to remove once their rows are committed: those of this attempt, by the first
+        # of their rows in the task, and those from which it resumed.
         self._chains: dict[int, _Chain] = {}
         self._resumed: list[_Chain] = []
         self.written = time.perf_counter()
@@ -134,10 +134,10 @@ class TaskRows:
     # --- records of earlier attempts ---------------------------------------------------------
 
     def _read_records(self) -> None:
-        """Read which rows are done, and the checkpoints that others resume from.
+        """Read which rows are done, and the checkpoints that other rows resume from.
 
-        Another attempt that lives removes files when it commits, or writes its next checkpoint.
-        It writes what replaces them first: the folder is listed again where one is gone.
+        Another attempt that is still running removes files after it has written their replacement.
+        So the folder is listed again if a file is gone.
         """
         listed = list_records(self._folder)
         while True:
@@ -164,12 +164,12 @@ class TaskRows:
             self._resume_from_chain(records)
 
     def _resume_from_chain(self, records: Sequence[Record]) -> None:
-        """Resume rows from the checkpoints of an attempt, unless they go on from further ones."""
+        """Resume rows from the checkpoints of an attempt, unless they have resumed further on."""
         chain, at = [], min(record.name.first for record in records)
         while nexts := [record for record in records if record.name.first == at]:
             chain.append(max(nexts, key=lambda record: record.name.reach))
             at = chain[-1].name.last
-            if chain[-1].name.first == at:  # without new samples: nothing leads on from it
+            if chain[-1].name.first == at:  # it has no new samples, and the chain ends
                 break
         last, samples, parts = chain[-1], *self.reached.T
         behind = (samples < at) | ((samples == at) & (parts < last.name.part))
@@ -181,7 +181,7 @@ class TaskRows:
         state = last.state
         for record in chain:
             self._read_samples(record, np.flatnonzero(mine), where)
-        # All is read: the files may go.
+        # All samples are read, so the files can be removed.
         self._resumed.append(_Chain(last.rows, [], dict(enumerate(records))))
         self.first[mine], self.reached[mine] = chain[0].name.first, last.name.reach
         for i, k in zip(np.flatnonzero(mine).tolist(), where.tolist(), strict=True):
@@ -198,7 +198,7 @@ class TaskRows:
                 self.columns[name][at] = values[where]
 
     def state(self, names: Sequence[str], indices: NDArray[np.intp]) -> dict[str, np.ndarray]:
-        """The integrator's state from which rows go on.
+        """The state of the integrator from which rows continue.
 
         Parameters
         ----------
@@ -223,11 +223,11 @@ class TaskRows:
         Parameters
         ----------
         indices : ndarray of int
-            Of the rows.
+            Indices of the rows.
         samples : int
-            Number of samples that they have by now, the last of which are those of the values.
+            Number of samples that the rows have now; the values are for the last of them.
         values : dict of str to ndarray, shape (indices, samples, …)
-            By array, which may have longer states.
+            Values by array, whose states may be longer.
         """
         for name, own in values.items():
             span = slice(samples - own.shape[1], samples)
@@ -235,7 +235,7 @@ class TaskRows:
             self.columns[name][at] = own
 
     def commit(self) -> None:
-        """Write records of the rows that are done and in no record yet, if there are any.
+        """Write records of the rows that are done but in no record yet, if there are any.
 
         Raises
         ------
@@ -263,9 +263,9 @@ class TaskRows:
         Parameters
         ----------
         indices : ndarray of int
-            Of the rows, all with equally many samples.
+            Indices of the rows, all with the same number of samples.
         samples : int
-            Number of samples that they have by now.
+            Number of samples that the rows have now.
         state : dict of str to ndarray, shape (indices, …)
             The integrator's state.
         part : float
@@ -277,7 +277,7 @@ class TaskRows:
         number = len(chain.marks)
         since = number & (number - 1)
         names = [name for name, array in self._arrays.items() if "time" in array.dims]
-        if chain.marks[since] == samples:  # no new ones: the state is all
+        if chain.marks[since] == samples:  # no new samples, only a state
             names = []
         span = chain.marks[since], samples
         record = self._write_record(indices, names, span, CHECKPOINT, state, int(part * PARTS))
@@ -321,7 +321,7 @@ class TaskRows:
         return record
 
     def _remove_checkpoints(self) -> None:
-        """Remove checkpoints whose rows are all committed, those of earlier attempts as well."""
+        """Remove checkpoints whose rows are all committed, including those of earlier attempts."""
         committed = self.rows[self._committed]
         for chain in (*self._chains.values(), *self._resumed):
             if np.isin(chain.rows, committed).all():

@@ -1,14 +1,14 @@
-"""What a worker does with a task: compute it, commit it as records, return a receipt. No Dask here.
+"""Compute a task, commit it as records, and return a receipt. This module does not use Dask.
 
-Its rows are computed batch by batch, in segments of steps. A segment has as many steps as are
-expected, by the measured speed, to take `Task.segment` seconds, and ends between two samples too. A
-checkpoint follows a segment that ends more than half of `checkpoint_every` seconds after the last
-commit or checkpoint; finished rows are committed after all of it. If the worker dies, another one
-resumes from there.
+Rows are computed batch by batch, in segments of steps. A segment has as many steps as should take
+`Task.segment` seconds at the measured speed, and may end between two samples. If more than half of
+`checkpoint_every` seconds have passed since the last commit or checkpoint, a segment is followed by
+a checkpoint. Finished rows are committed after all of `checkpoint_every`. If the worker dies,
+another one resumes from there.
 
-Before a record, at most once a second, the worker checks that the store still names the session of
-the task, and that no lease has another fencing token than the session's. Where the session has
-ended or another coordinator has taken over, the task is fenced off: it ends at once, and its
+Before it writes a record, at most once a second, the worker checks that the store still names the
+session of the task, and that no lease has another fencing token than the session's. If the session
+has ended or another coordinator has taken over, the task is fenced off: it ends at once, and its
 receipt says so.
 """
 
@@ -47,7 +47,7 @@ LONG = 0.5  # fraction of `checkpoint_every` after which it is worth to write a 
 
 
 def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
-    """Compute and commit a task of a session, the function that Dask calls on a worker.
+    """Compute and commit a task of a session.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def compute_task(task: RunTask | ReferenceTask, session: Session) -> Receipt:
 
 
 def _is_fenced_off(task: RunTask | ReferenceTask, session: Session) -> bool:
-    """Whether the store takes no records of a session any more."""
+    """Whether the store no longer accepts records of a session."""
     try:
         session.check(task.store)
     except LeaseLost:
@@ -108,7 +108,7 @@ def _is_fenced_off(task: RunTask | ReferenceTask, session: Session) -> bool:
 
 
 def compile_kernels(probes: Sequence[RunProbe | ReferenceProbe], session: Session) -> None:
-    """Compile all kernels that what was probed needs, until the session is stopped."""
+    """Compile all kernels of some probes, until the session is stopped."""
     with (
         contextlib.suppress(Interrupted),
         sessions.marking_thread_as_computing(),
@@ -178,10 +178,9 @@ def _compute_batch(
 
 
 def recorded_progress_of_task(task: Task) -> tuple[int, int]:
-    """Number of samples of a task's rows in records and checkpoints, of whatever session.
+    """Number of a task's samples in records and checkpoints, and finished part of the next ones.
 
-    And what of the next sample intervals is done. It grows as long as attempts at the task get
-    anywhere.
+    Records of all sessions count. It grows as long as attempts at the task make progress.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Tasks: what a worker is sent to compute, and the receipt that it returns.
+"""Tasks, which are sent to workers, and the receipts that workers return.
 
-A task has all that its computation needs but the initial states and the references, which the
-worker reads from the store. Results go into the store too: a receipt says only what was done.
+A task has all that its computation needs, except the initial states and the references, which the
+worker reads from the store. Results go into the store as well; a receipt only says what was done.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from sweep.store.files import RowNumbers
     from sweep.study.run_table import RunTable
 
-CHECKPOINT_EVERY = 30.0  # seconds: a killed task loses about as much
-SEGMENT = 2.0  # seconds that a segment should take at most: a run that is stopped ends with it
-LEAST_SEGMENT = 0.1  # and that it should take at least, unless it has a new sample
-MOST_BYTES = 2**26  # of results in memory, about, that are not committed
+CHECKPOINT_EVERY = 30.0  # seconds; a killed task loses at most about this much work
+SEGMENT = 2.0  # most seconds of a segment, after which a stopped run ends
+LEAST_SEGMENT = 0.1  # least seconds of a segment, unless it has a new sample
+MOST_BYTES = 2**26  # approximate size of uncommitted results in memory
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,15 +34,15 @@ class Task:
     Parameters
     ----------
     store : sweep.store.store.Store
-        That has its rows.
+        The store that has its rows.
     experiment : str
     rows : range or ndarray of int
-        Of the store, ascending, all in one row of shards.
+        Rows of the store, ascending, all in one row of shards.
     cost : float
         Expected seconds.
     checkpoint_every : float
-        Seconds between two commits of finished rows; unfinished ones are stored after half of it,
-        see `sweep.campaign.worker.compute`.
+        Seconds between two commits of finished rows; unfinished rows are stored in checkpoints
+        twice as often, see `sweep.campaign.worker.compute`.
     """
 
     store: Store
@@ -58,7 +58,7 @@ class Task:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Its group and first row, which no other task of a run has."""
+        """Group and first row, which identify the task within a run."""
         return self.group, int(self.rows[0])
 
     def build(self) -> Task:
@@ -67,7 +67,7 @@ class Task:
 
     @property
     def seconds_to_stop(self) -> float:
-        """Expected seconds until it ends once it is stopped: those of a segment at most."""
+        """Expected seconds until the task ends after a stop: at most those of a segment."""
         return min(self.cost, SEGMENT)
 
     @property
@@ -77,7 +77,7 @@ class Task:
 
     @property
     def ends_segments_at_samples(self) -> bool:
-        """Whether each sample ends a segment: checkpoints are wanted as often as can be."""
+        """Whether each sample ends a segment, for checkpoints as often as possible."""
         return self.checkpoint_every < LEAST_SEGMENT
 
     @property
@@ -87,7 +87,7 @@ class Task:
 
 
 class RunColumns(NamedTuple):
-    """What a worker needs of a `sweep.study.run_table.RunTable`: columns of the same names."""
+    """The columns of a `sweep.study.run_table.RunTable` that a worker needs."""
 
     integrator_index: NDArray[np.integer]
     system_index: NDArray[np.integer]
@@ -110,9 +110,9 @@ class RunTask(Task):
     ----------
     recipe : sweep.campaign.worker.trajectory.Recipe
     systems, integrators : tuple of NamedComponent
-        Into which `columns` has indices.
+        Systems and integrators; `columns` has indices into them.
     columns : RunColumns
-        Of each of `rows`.
+        Columns for `rows`.
     stored : ndarray of int
         Number of samples of each run that are in the arrays of the store.
     reference : ndarray of int
@@ -139,9 +139,9 @@ class Advance(NamedTuple):
     columns : dict of str to ndarray, shape (samples, …)
         Variables of the references' group, at the samples that were reached.
     checkpoint : ndarray
-        From which it goes on.
+        Checkpoint from which it continues.
     part : float
-        What is done of the way to the next sample, below 1.
+        Finished part of the interval to the next sample, below 1.
     steps : int
         Number of steps that were taken.
     """
@@ -158,16 +158,16 @@ class Receipt(NamedTuple):
     Parameters
     ----------
     runs : int
-        Number of runs that this attempt has committed, without those that it found done; 0 for
+        Number of runs that this attempt has committed, without runs that were done before; 0 for
         references.
     seconds : float
         Wall time of the task.
     whole : bool
         Whether the task is done; False if the worker was stopped, or is about to end.
     fenced_off : bool
-        Whether the session has ended, or another coordinator holds the store's lease by now.
+        Whether the session has ended, or another coordinator holds the store's lease.
     errors : tuple of (str, str)
-        What steps in Python raised, by step, file and line.
+        Errors that steps in Python raised: a step with its file and line, and its error.
     """
 
     runs: int
