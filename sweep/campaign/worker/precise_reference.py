@@ -1,4 +1,4 @@
-"""Reference trajectories in double-double, by a fixed step that is halved where it is too long.
+"""Reference trajectories in double-double, with a fixed step that is halved if it is too long.
 
 Two trajectories are integrated side by side, with a step and with half of it. As long as they
 differ by no more than the tolerance, the states of the finer one are the reference. At the first
@@ -6,7 +6,7 @@ sample at which they differ by more, a trajectory with half the finer step is in
 start up to there, and the two finest continue. So a sample depends on those before it alone: a
 reference stops after any step, and resumes bit for bit.
 
-Where no step size meets the tolerance a reference ends, and its later samples are NaN.
+If no step size meets the tolerance, a reference ends, and its later samples are NaN.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TIMED = 32  # steps
 SEARCHED = 2.5  # steps in all for each of the finer trajectory, those of coarser ones included
 NO_STEP_SIZE = "no_step_size"
 LAST_ERRORS = REFERENCE_NUMBERS - 1  # that a checkpoint has
-HALVINGS = 64  # parts of the way to a sample that has too large an error, more than there are
+HALVINGS = 64  # more than a step is ever halved; each halving counts as progress of a task
 Checkpoint = NDArray[np.float64]  # of a trajectory, or of a reference: of two of them
 
 
@@ -96,9 +96,9 @@ class PreciseSolver:
         Parameters
         ----------
         system, initial, known
-            As of `advance`.
+            As in `advance`.
         clock : callable
-            CPU time.
+            Returns the CPU time.
 
         Returns
         -------
@@ -107,8 +107,8 @@ class PreciseSolver:
         Raises
         ------
         InputError
-            If no step size meets the tolerance up to the last sample; says how far it is met, and
-            what can be changed.
+            If no step size meets the tolerance up to the last sample. The message says how far it
+            is met, and what can be changed.
         """
         tolerance, order = self.reference.tolerance, self.integrator.order  # may be "exact"
         pair = _TrajectoryPair(self, system, initial, known, tolerance=max(tolerance, LOOSE))
@@ -150,7 +150,7 @@ class PreciseSolver:
             The same in double-double, see `starts_in_double_double`.
         first : int
         checkpoint : ndarray, optional
-            From an earlier call, that ended before `first`; needed unless that is 0.
+            Checkpoint of an earlier call that ended before `first`; required unless `first` is 0.
         most : int, optional
             Number of steps, of both trajectories together, after which to stop.
 
@@ -316,7 +316,7 @@ class _TrajectoryPair:
         return state[:0], error[:0]
 
     def is_at_round_off(self, errors: Sequence[float]) -> bool:
-        """Whether the last halving of the step reduced the error by too little, due to round-off.
+        """Whether the last halving of the step hardly reduced the error, because of round-off.
 
         `errors` are the differences between each step size and twice as large a one, the smallest
         step last.
@@ -348,7 +348,7 @@ class _TrajectoryPair:
     def unmet_end(
         self, at: int, reason: str, steps: int, error: float = np.nan, needed: float = np.nan
     ) -> ReferenceEnd:
-        """The `ReferenceEnd` before a sample that the tolerance is not met at, and why."""
+        """The `ReferenceEnd`, with its reason, before a sample that misses the tolerance."""
         interval = float(to_doubles(self.solver.interval))
         before, now = (interval * self.solver.marks[[at - 1, at]]).tolist()
         return ReferenceEnd(

@@ -1,10 +1,10 @@
-"""Quantities of states, and whether runs keep those that a system conserves.
+"""Quantities of states, and a check that runs preserve the conserved ones.
 
-At a tolerance of δ a step makes an error of δ (1 + |y|) in each component y of the state, and by it
-one in what the system conserves: in the root mean square over the components of a body, those of
-several bodies being independent, and as large as at the start. Errors of many steps may add up. A
-step that leads past a singularity breaks what is conserved by far more, which neither its own error
-estimate nor those of later steps tell.
+At a tolerance of δ, a step makes an error of δ (1 + |y|) in each component y of the state, which
+changes conserved quantities. The change is estimated at the start, as a root mean square over the
+components of a body, with independent errors of several bodies. Errors of many steps may add up. A
+step past a singularity changes conserved quantities by far more, which neither its own error
+estimate nor those of later steps show.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUDGE = 1e-6  # of a component, to see what a quantity changes by
 def quantity_rows(
     problem: Bound, quantity: Quantity, states: States, times: np.ndarray, parameters: np.ndarray
 ) -> np.ndarray:
-    """Rows that a quantity writes of states, in the arithmetic of a problem; NaN beyond them.
+    """The rows of a quantity for states, in the arithmetic of a problem; NaN beyond its rows.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ def quantity_rows(
         As it reads them: from `to_lagrangian_states`, or a constraint in the problem's formulation.
     times : ndarray, shape (states, …)
     parameters : ndarray
-        That it reads.
+        Parameters that the quantity reads.
 
     Returns
     -------
     ndarray, shape (states, 1, 3, …)
-        With as many rows as the states have, if it is about each of them.
+        With as many rows as the states, if the quantity has a value for each row.
     """
     element, rows = problem.elements[0], problem.rows
     out = np.full((len(states), rows if quantity.each_row else 1, 3, *element.shape), np.nan)
@@ -65,9 +65,9 @@ def conserving_samples(
     tolerance: float,
     steps: int,
 ) -> int:
-    """Number of leading samples that are finite and conserve all, to `UNTRUSTED` tolerances.
+    """Number of leading samples that are finite and preserve all conserved quantities.
 
-    And to one more tolerance for each of the steps.
+    The bound on their change is `UNTRUSTED` tolerances, and one more for each step.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def conserving_samples(
     times : ndarray, shape (S,)
     tolerance : float
     steps : int
-        That were taken until the last sample.
+        Number of steps until the last sample.
     """
     finite = int(np.isfinite(states).all(axis=(1, 2)).cumprod().sum())
     parts = NUDGE * _directions(initial.size).reshape(-1, *initial.shape)

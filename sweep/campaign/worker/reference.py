@@ -1,6 +1,6 @@
 """Compute the reference trajectories of a task, one after the other.
 
-A reference resumes from its checkpoint, after an interruption as well as for a longer duration.
+A reference resumes from its checkpoint after an interruption, and for a longer duration.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ReferenceWork:
         self.rows = TaskRows(task, arrays, stored, ends, len(task.times), attempt, identity)
 
     def batches(self) -> Iterator[ReferenceBatch]:
-        """Those that are left, each by itself; before the first of a system its kernels."""
+        """Yield the remaining references one by one; loads kernels before the first of a system."""
         made, loaded = [make_system(named) for named in self.task.systems], set()
         for i in np.flatnonzero(~self.rows.done).tolist():
             batch = ReferenceBatch(self, i, made[self.task.system[i]])
@@ -122,7 +122,7 @@ class ReferenceBatch:
 
     @property
     def kind(self) -> int:
-        """What the time of its next steps depends on: the system."""
+        """A key of equal speed: the system."""
         return int(self.task.system[self._i])
 
     @property
@@ -136,11 +136,11 @@ class ReferenceBatch:
         self.rows.checkpoint(self.indices, self._count, state, self._part)
 
     def finish(self) -> None:
-        """Say that it is whole."""
+        """Mark the reference as complete."""
         self.rows.columns[variables.SAMPLE_COUNT.name][self._i] = self._count
 
     def advance(self, most: int) -> int:
-        """Compute the next samples, as far as some steps lead; returns how many were taken."""
+        """Take up to `most` steps, compute the samples reached, and return the number of steps."""
         i, count, columns, solver = self._i, self._count, self.rows.columns, self.task.solver
         size = checkpoints.reference_checkpoint_length(solver.reference, self.system)
         checkpoint = columns[CHECKPOINT][i, :size] if count else None
@@ -195,7 +195,7 @@ class DoubleSolver:
     times : ndarray, shape (samples,)
     reference : sweep.study.experiment.Reference
     max_steps : int
-        That it may take.
+        Largest number of steps.
     """
 
     times: NDArray[np.float64]
@@ -217,8 +217,8 @@ class DoubleSolver:
     ) -> Advance:
         """Compute a reference from sample `first` on, to the last one or for some steps.
 
-        Its error is the distance to the states at ten times the tolerance. Both are NaN from the
-        sample on at which one of the two trajectories fails, or this one is not trusted.
+        Its error is the distance from the trajectory with ten times the tolerance. States and
+        errors are NaN from the sample on at which one of the two fails, or this one is not trusted.
         """
         start, tolerance = max(first - 1, 0), self.reference.tolerance
         ahead, tried = self.times[start:], 0
@@ -230,8 +230,8 @@ class DoubleSolver:
         states, _, fine = solve(ahead, tolerance, checkpoint=before[0], most=most)
         there = np.isfinite(states).all(axis=(1, 2))
         there[0] = True  # where it begins
-        # Where the finer one ends, the other one may end as well. Between two samples it goes as
-        # far, and at one no farther, or it would step over the next one.
+        # The coarser trajectory may end where the finer one does. Between samples it goes as far;
+        # at a sample it goes no farther, or it would step over the next one.
         count = int(there.cumprod().sum())
         until = fine[dormand_prince.TIME] if len(states) < len(ahead) else -np.inf
         coarse, _, rough = solve(
@@ -261,7 +261,7 @@ class DoubleSolver:
         first: int,
         checkpoint: NDArray[np.float64],
     ) -> None:
-        """End a reference at the first sample at which not all is conserved."""
+        """End a reference at the first sample at which a conserved quantity is not preserved."""
         states, error, times = found["states"], found["error"], self.times[first:]
         there = int(np.isfinite(states).all(axis=(1, 2)).cumprod().sum())
         problem = cast("AdaptiveProblem", integrators.get("dop853").bind(system))
@@ -276,5 +276,5 @@ class DoubleSolver:
 
 
 def _steps_tried(checkpoint: NDArray[np.float64]) -> int:
-    """Number of steps that the trajectory of a checkpoint has tried, of two the finer one."""
+    """Number of steps tried by the trajectory of a checkpoint; by the finer one of two."""
     return int(checkpoint[[dormand_prince.STEPS, dormand_prince.REJECTED]].sum())

@@ -80,10 +80,10 @@ class RunWork:
             self._states = np.stack([high, *low], axis=-1) if low else high
 
     def batches(self) -> Iterator[RunBatch]:
-        """Batches of runs of equal method, step and system, equally far, that take little time.
+        """Yield batches of runs with equal method, step, system, repeat and progress.
 
-        And of one repeat, which may be hours after another one. An adaptive run is a batch by
-        itself: its step size is NaN, which equals no other.
+        Batches take little time. Repeats are separate, since they may be hours apart. An adaptive
+        run is a batch by itself, since its step size is NaN, which is not equal to any other.
         """
         left, task, rows = np.flatnonzero(~self.rows.done), self.task, self.rows
         own = task.columns
@@ -102,7 +102,7 @@ class RunWork:
                 yield RunBatch(self, part[i : i + count])
 
     def begin_or_resume(self, indices: NDArray[np.intp], integration: Integration) -> Batch:
-        """Runs of an integration at their start, or where they stand."""
+        """Runs of an integration at their start, or where they resume."""
         task, first, rows = self.task, indices[0], integration.problem.rows
         own = task.columns
         known = None if task.precise_starts is None else task.precise_starts[indices, :rows]
@@ -146,7 +146,7 @@ class RunBatch:
 
     @property
     def kind(self) -> Hashable:
-        """What the time of its next steps depends on."""
+        """A key of equal speed: all that the time of the next steps depends on."""
         return self.integration, len(self.indices) > 1, self.integration.stage(self.runs)
 
     @property
@@ -155,7 +155,7 @@ class RunBatch:
         return self.integration.is_over(self.runs)
 
     def advance(self, most: int) -> int:
-        """Take steps, so many at most; returns how many were taken or attempted."""
+        """Take up to `most` steps, and return how many were taken or attempted."""
         runs, last = self.runs, self.integration.recipe.time_axis.samples
         if self.work.task.ends_segments_at_samples:
             last = min(max(runs.sample, 0) + 1, last)
@@ -173,7 +173,7 @@ class RunBatch:
         rows.checkpoint(self.indices, runs.sample + 1, state, runs.part)
 
     def finish(self) -> None:
-        """Compute what depends on the whole runs."""
+        """Compute the variables that need the complete runs."""
         task, columns, session = self.work.task, self.work.rows.columns, self.work.attempt.session
         for name, values in self.integration.finish(self.runs).items():
             columns[name][self.indices] = values

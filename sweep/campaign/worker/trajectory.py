@@ -1,4 +1,4 @@
-"""Integrate runs, and compute from their states what the run table has. No storage here.
+"""Integrate runs, and compute the variables of the run table from their states, without storage.
 
 An `Integration` integrates runs of one system by one integrator, which differ in their initial
 state, up to eight together in lanes. It advances them by some steps, or to a sample, from the start
@@ -59,7 +59,7 @@ ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 
 @dataclass(frozen=True)
 class NamedComponent:
-    """A system or an integrator, as a worker makes it.
+    """Name and settings from which a worker makes a system or an integrator.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Recipe:
     reference_samples : int
         Leading sample times for which there is a reference; 0 without one.
     max_steps : int
-        The most of an adaptive run, as of `integrators.stepping.adaptive.StepBound`.
+        Largest number of steps of an adaptive run, see `integrators.stepping.adaptive.StepBound`.
     """
 
     time_axis: TimeAxis
@@ -126,10 +126,9 @@ class Recipe:
 
 @dataclass(eq=False)
 class Batch:
-    """Runs of one integration, all equally far, and how far that is.
+    """Runs of one integration that differ in their initial state, and their common progress.
 
-    They differ in their initial state. Eight at a time are integrated side by side; quantities are
-    evaluated of all at once.
+    Eight at a time are integrated side by side in lanes; quantities are evaluated for all at once.
 
     Parameters
     ----------
@@ -150,9 +149,9 @@ class Batch:
     cpu, wall : ndarray, shape (runs,)
         Seconds of the integration so far.
     after : ndarray, shape (runs, size)
-        State of what follows the last sample, without entries before: of the integrator on the way
-        back to the start, where a reversal error is recorded, or of the `AdaptiveMap` whose
-        symplectic defect is.
+        State of the computation that follows the last sample: of the integrator on the way back to
+        the start, if a reversal error is recorded, or of the `AdaptiveMap` for a symplectic defect.
+        Empty before.
 
     Attributes
     ----------
@@ -185,7 +184,7 @@ class Batch:
     def begin(
         cls, initial: States, step_size: float, steps_per_sample: int, tolerance: float
     ) -> Batch:
-        """Runs at their start; parameters as of the class."""
+        """Runs at their start; parameters as in the class."""
         no, after = np.zeros(len(initial), dtype=np.int64), np.zeros((len(initial), 0))
         cpu, wall = np.zeros((2, len(initial)))
         return cls(initial, step_size, steps_per_sample, tolerance, -1, None, no, cpu, wall, after)
@@ -212,7 +211,7 @@ class Integration:
     followed : Followed or None
         The problem with tangent vectors along its steps; None where the record needs none.
     extendable : bool
-        Whether runs can go on from their end, which does not decide their steps.
+        Whether runs can continue from their end, since the end does not determine their steps.
     """
 
     def __init__(self, recipe: Recipe, system: NamedComponent, integrator: NamedComponent) -> None:
@@ -233,7 +232,7 @@ class Integration:
 
     @cached_property
     def _problem_in_doubles(self) -> Any:
-        """The problem in double precision, with the same map but for round-off."""
+        """The problem in double precision, with the same map except for round-off."""
         return self._integrator.bind(self._system, precision.DOUBLE)
 
     @property
@@ -250,8 +249,8 @@ class Integration:
         initial : ndarray, shape (runs, rows, 3)
             In doubles.
         known : ndarray, shape (runs, rows, 3, 2), optional
-            The same in double-double, NaN where the doubles are all that is known: such a state is
-            brought to the manifold in double-double.
+            The same in double-double, NaN if only the doubles are known. Then the state is
+            projected onto the manifold in double-double.
 
         Returns
         -------
@@ -288,20 +287,20 @@ class Integration:
         steps = axis.intervals * int(runs.steps_per_sample)
         return precision.to_precise(float(axis.duration)) / steps
 
-    # --- how far runs are --------------------------------------------------------------------
+    # --- progress of runs --------------------------------------------------------------------
 
     def stage(self, runs: Batch) -> int:
-        """Which steps runs take next: those before their first, to the last sample, after it."""
+        """The next steps: 0 for preparation, 1 up to the last sample, 2 after it."""
         if runs.sample == self.recipe.time_axis.samples:
             return 2
         return int(self._takes_steps(runs.checkpoints))
 
     def _takes_steps(self, checkpoints: np.ndarray | None) -> bool:
-        """Whether runs are prepared, as far as their integrator needs it."""
+        """Whether the preparation that the integrator needs is done."""
         return self.extendable or self.problem.is_prepared(checkpoints)
 
     def is_over(self, runs: Batch) -> bool:
-        """Whether runs are at the last sample, and nothing follows, or it is done."""
+        """Whether runs are at the last sample, and all that follows it is done."""
         follows = self._goes_back or self._measures_map
         is_known = self.stage(runs) == 2 and bool(runs.counters)  # not so where it just resumed
         return is_known and not (follows and (runs.part or not runs.after.size))
@@ -317,8 +316,8 @@ class Integration:
     ) -> Columns:
         """Integrate runs up to the sample `last`, or some steps of the way.
 
-        Of those that are at the last of all it computes what follows: the way back, if their
-        reversal error is recorded, or the map whose symplectic defect is.
+        For runs at the last sample of all, it computes what follows: the way back for a recorded
+        reversal error, or the map for a recorded symplectic defect.
 
         Parameters
         ----------
@@ -360,7 +359,7 @@ class Integration:
         return {name: values[:, new] for name, values in columns.items()}
 
     def compile(self, count: int) -> None:
-        """Compile, or load, the kernels of so many runs: in lanes, and of one that is left over."""
+        """Compile or load the kernels for `count` runs: in lanes, and for one left over."""
         for lanes in {count - i > 1 for i in range(0, count, WIDTH)}:
             element = self.problem.elements[lanes]
             if self._integrator.adaptive:
@@ -369,7 +368,7 @@ class Integration:
                 self.problem.trajectory(element)
 
     def _integrate(self, runs: Batch, span: slice, most: int | None) -> Integrated:
-        """Take the steps between some samples: what counts as the time of runs."""
+        """Take the steps between some samples, which count as the time of runs."""
         problem, bound, kept = self.problem, self.recipe.bound, runs.checkpoints
         known = None if kept is None else kept[:, : problem.checkpoint_size]
         runs.tried, began = 0, _cpu_and_wall_seconds()
@@ -429,7 +428,7 @@ class Integration:
         stood: np.ndarray | None,
         most: int | None,
     ) -> tuple[Columns, np.ndarray]:
-        """Lyapunov exponents and MEGNO over samples, as far as the record asks for them.
+        """Lyapunov exponents and MEGNO over samples, as requested by the record.
 
         Parameters
         ----------
@@ -482,7 +481,7 @@ class Integration:
     def maps(
         self, initial: States, tolerance: float, after: np.ndarray, most: int | None = None
     ) -> list[AdaptiveMap]:
-        """The maps whose symplectic defects are measured, as far as they are computed.
+        """The maps, computed so far, whose symplectic defects are measured.
 
         Parameters
         ----------
@@ -501,7 +500,7 @@ class Integration:
         ]
 
     def _follow_up(self, runs: Batch, most: int | None) -> None:
-        """Compute what follows the last sample, or some steps of that."""
+        """Compute all or some steps of what follows the last sample."""
         if self._measures_map:
             (image,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)
             with contextlib.suppress(Unfinished):
@@ -536,7 +535,7 @@ class Integration:
         step_size: precision.Number,
         maps: Sequence[AdaptiveMap],
     ) -> Columns:
-        """Measure what the record asks for of `variables.STRUCTURE`: defects and reversal errors.
+        """Measure the recorded quantities of `variables.STRUCTURE`: defects and reversal errors.
 
         Parameters
         ----------
@@ -612,9 +611,9 @@ class Integration:
         sampled: NDArray[np.intp],
         reference: ReferenceStates | None,
     ) -> tuple[NDArray[np.bool_], Columns]:
-        """Which samples of an integration are valid, and the variables over time at all of them.
+        """Return which samples of an integration are valid, and the variables at all of them.
 
-        In place of the first one stands the initial state, from which quantities change.
+        The first sample is replaced by the initial state, to which changes of quantities refer.
         """
         raw, record = found.states, self.recipe.record
         raw[:, 0] = formulations.to_stepped_states(self.problem, runs.initial)
@@ -681,7 +680,7 @@ class Integration:
 
     @cached_property
     def _given_parameters(self) -> np.ndarray:
-        """The system's parameters as observables read them: not packed by the form."""
+        """The system's parameters as observables read them, not as packed by the form."""
         if self._element is DOUBLE:
             return np.array(self._system.form.parameters, dtype=float)
         form = self._system.in_arithmetic(precision.DOUBLE_DOUBLE).form
@@ -759,12 +758,12 @@ def state_differences(states: States, reference: States) -> States:
 
 
 def norms_of_state_errors(system: System, errors: States) -> NDArray[np.float64]:
-    """Norm of the error of states, over the rows of all errors of a system."""
+    """Norm of the error of states, over all rows that belong to an error of the system."""
     return np.sqrt(sum(squared_state_errors(system, errors).values()))
 
 
 def squared_state_errors(system: System, errors: States) -> dict[str, NDArray[np.float64]]:
-    """Squared norm of each error of a system, by its name, over the rows that it is about."""
+    """Squared norms of the errors of a system by name, each over the rows of this error."""
     return {
         error.name: np.sum(errors[..., error.rows, :] ** 2, axis=(-2, -1))
         for error in system.state_errors
