@@ -84,7 +84,8 @@ class Progress:
             what = f"running {self.running[0].experiment}: "
         if self.running and self.planned:
             whole = self.slowness * (self.expected - self._past) / len(self.running)
-            left = f", {format_duration(max(whole - (now - self._received), 0.0))} left"
+            seconds = whole - (now - self._received)
+            left = f", {format_duration(seconds)} left" if seconds > 0.0 else ""  # or longer
         rate = self.done / (now - self._began)
         of = "of the CPU time" if self.planned else "of the runs"
         return f"{of}; {what}{self.done:,}/{self.runs:,} runs, {rate:.3g}/s{left}"

@@ -91,11 +91,8 @@ def verdict_on_declared_order(
     OrderVerdict
     """
     if curve.reference_failed:
-        half = curve.possible.interval * (curve.last_time / curve.possible.interval // 2)
-        unit = curve.possible.time_unit
-        shorter = f"a new store needs one with until = {half / unit:.15g}{_if_of_study(unit)}"
-        shorter = shorter if half > 0 else ""
-        return OrderVerdict(UNDECIDED, "the reference failed", shorter)
+        remedy = "`sweep status STORE --failures` says why, and what would help"
+        return OrderVerdict(UNDECIDED, "the reference failed", remedy)
     if not np.isfinite(fit.order):
         return _verdict_without_slope(fit, declared, curve, error, moving)
     if declared is None:

@@ -50,9 +50,6 @@ def try_step_sizes(study, reason):
     assert not set(more) & set(sizes), "there are runs of it already"
     assert all(0 < size <= float(study["duration"]) for size in more)
     check(one_experiment(**study | {"step_size": json.dumps(sizes + more)}))
-    if found := re.search(rf"a new store needs one with until = {SIZE}", reason):
-        reference = f'{{ integrator = "dop853", until = {found[1]} }}'
-        check(one_experiment(**study | {"reference": reference}))
     return more
 
 
