@@ -264,6 +264,25 @@ class Store:
         attributes: dict[str, Any] = self.metadata["attributes"]
         return attributes
 
+    def _read_metadata(self) -> dict[str, Any]:
+        with self.reading():
+            return files.read_zarr_metadata(self.place)
+
+    def _read_metadata_again(self) -> dict[str, Any]:
+        """Read the root of a store that is there, which a run may have made just now."""
+        try:
+            return self._read_metadata()
+        except Damaged as damage:
+            remedy = (
+                "it says which study the store holds: restore it from a copy, or run the "
+                "study into another STORE"
+            )
+            if os.path.lexists(str(self.place / METADATA)):
+                raise Damaged(damage.text, damage.file, remedy) from None
+            raise InputError(
+                f"{damage.file} is not there, and the store is half deleted; {remedy}"
+            ) from None
+
     @functools.cached_property
     def metadata(self) -> dict[str, Any]:
         """The ``zarr.json`` of the root, read once; see `anew`.
@@ -276,22 +295,13 @@ class Store:
             If the file cannot be read.
         """
         try:
-            with self.reading():
-                metadata = files.read_zarr_metadata(self.place)
-        except Damaged as damage:
-            if self.internal().is_dir():
-                remedy = (
-                    "it says which study the store holds: restore it from a copy, or run the "
-                    "study into another STORE"
-                )
-                if os.path.lexists(str(self.place / METADATA)):
-                    raise Damaged(damage.text, damage.file, remedy) from None
+            metadata = self._read_metadata()
+        except Damaged:
+            if not self.internal().is_dir():
                 raise InputError(
-                    f"{damage.file} is not there, and the store is half deleted; {remedy}"
+                    f"{self} is not a store; expected a directory that `sweep run` wrote"
                 ) from None
-            raise InputError(
-                f"{self} is not a store; expected a directory that `sweep run` wrote"
-            ) from None
+            metadata = self._read_metadata_again()
         attributes = metadata.get("attributes", {})
         self.check_format(attributes)
         if "experiments" not in attributes:

@@ -257,9 +257,9 @@ def test_doubt_is_said_in_words(found):
     assert ", 3.1 times cheaper than another" in say(ranked)[0]
     assert "3.1" in sweep.tables.recommendation_as_table(ranked).rows[1]
     above = say(dataclasses.replace(found, above=2))
-    assert "does not always keep" in above[0] and above[1].startswith("Not verified: from 2 of 40")
+    assert "does not always keep" in above[0] and above[1].startswith("Not verified: 2 of 40")
     early = say(dataclasses.replace(found, held_back=0, above=0, in_time=False))
-    assert early[1].startswith("Not verified") and early[1].endswith("the budget ended.")
+    assert early[1].startswith("Not verified") and early[1].endswith("the budget was used up.")
     small = dataclasses.replace(best, errors=dict.fromkeys(best.errors, 1e-14), at_largest=True)
     both = say(dataclasses.replace(found, best=small))[2]
     # The global error is bound already.

@@ -361,7 +361,7 @@ def assert_fits(figure):
 @pytest.mark.slow
 def test_a_figure_of_the_paper_fits(portraits):
     assert all((data["status"] == 0).all() for data in portraits["mclachlan-portraits"].values())
-    assert_fits(papers.FIGURES["mclachlan"]["figure-2"](portraits))
+    assert_fits(papers.draw_figure(papers.PAPERS["mclachlan"], "figure-2", portraits))
 
 
 def test_trajectories_of_integrable_bodies_are_closed_curves(portraits):
@@ -381,9 +381,10 @@ def test_vortices_stay_on_the_invariant_manifold(portraits):
 
 @pytest.mark.slow
 def test_every_figure_of_the_paper_has_a_counterpart(mclachlan):
-    assert list(papers.FIGURES["mclachlan"]) == ["tracers", *(f"figure-{n}" for n in range(2, 9))]
-    for draw in papers.FIGURES["mclachlan"].values():
-        assert_fits(draw(mclachlan))
+    paper = papers.PAPERS["mclachlan"]
+    assert list(paper.pictures) == ["tracers", *(f"figure-{n}" for n in range(2, 9))]
+    for name in paper.pictures:
+        assert_fits(papers.draw_figure(paper, name, mclachlan))
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_a_store_that_is_lost_is_said_to_be(tmp_path, called, change):
     assert run.returncode == 1 and "Traceback" not in errors
     assert f"the store {store} is" in said and "stays" not in out + errors
     if change is replaced:
-        assert "another one than this run wrote to" in said and "move it back" in said
+        assert "is not the one that this run wrote to" in said and "move it back" in said
         assert committed(store) == counted  # nothing was written to it
     else:
         assert "is gone: it was moved or deleted" in said and not (store / "zarr.json").exists()
