@@ -230,13 +230,18 @@ def test_a_run_that_fails_is_the_only_one_where_errors_are_collected(step, said)
 
 
 def test_an_interruption_ends_the_run():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+
     def interrupted(f, t, y, h):
         if t > 0.05:
             signal.raise_signal(signal.SIGINT)
         return y + h * f(t, y)
 
-    with pytest.raises(KeyboardInterrupt):
-        ends(Integrator(python_method(interrupted, order=1)), step_size=1e-4)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ends(Integrator(python_method(interrupted, order=1)), step_size=1e-4)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(
