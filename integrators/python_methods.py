@@ -286,7 +286,7 @@ def _along_python(
                 if options[PROJECTS] > 0.0:
                     projection(t0 + k * h + passed * h, y, p, low, scratch)
             ok = is_finite(y)
-            if not all_lanes(ok):  # the step is told by a step of size 0
+            if not all_lanes(ok):  # a call with h = 0 reports that the state is not finite
                 call(options[ADDRESS], t0 + k * h, 0.0, members(y), members(d), p)
             fail(report, ok, NOT_FINITE, k, math.nan)
             poison(y, ok)

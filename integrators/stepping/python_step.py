@@ -59,7 +59,7 @@ _here = _Here()
 
 @contextlib.contextmanager
 def calling_python() -> Iterator[None]:
-    """Run compiled code within this, which may call Python: raise what that raised at the end."""
+    """Run compiled code that may call Python; raise at the end what the Python function raised."""
     before = _here.error, _here.collected
     _here.error, _here.collected = None, _collected.get()
     try:
@@ -182,11 +182,11 @@ class PythonStep(PythonFunction):
     ) -> None:
         """Write the increment of a step and, in a last row, the number of evaluations; or NaN.
 
-        A step of size 0 is none: it tells that the state is not finite any more.
+        A call with h = 0 takes no step: it reports that the state is no longer finite.
         """
         increment = out[:-1]
         out[-1] = 0.0
-        if h == 0.0:  # the loop tells of states that are not finite
+        if h == 0.0:  # a report of the loop, see above
             if not np.isfinite(state).all():
                 self._tell_not_finite()
             return

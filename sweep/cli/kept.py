@@ -1,7 +1,8 @@
-"""What commands have found, kept in the user's cache until something that it depends on changes.
+"""A cache of what commands printed, in the user's cache directory.
 
-So `sweep ls` need not import every integrator, nor a run that has nothing to compute read its store
-and draw from it again. What is kept can be lost at any time: it is found anew.
+An entry is valid as long as everything that it depends on is unchanged. So `sweep ls` need not
+import every integrator, and a run that has nothing to compute need not analyse its store again. Any
+entry may be deleted at any time: the command computes it again.
 """
 
 import contextlib

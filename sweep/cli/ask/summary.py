@@ -26,8 +26,8 @@ from sweep.text import width_of_output
 if TYPE_CHECKING:
     import xarray as xr
 
+PACKAGES = "matplotlib", "numpy", "pandas", "scipy", "xarray"  # that tables and pictures depend on
 # Pictures drawn at the end of every run. `_kinds_that_fit` adds others; `sweep plot` draws all.
-PACKAGES = "matplotlib", "numpy", "scipy", "xarray"  # that tables and pictures depend on
 KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")
 
 
@@ -47,9 +47,9 @@ def summary(datasets: "dict[str, xr.Dataset]") -> None:
 
 
 def print_run_summary(store: Store) -> None:
-    """Print the answers of a store, and write its plots; nothing is done again if nothing changed.
+    """Print the answers of a store, and write its plots.
 
-    Then neither xarray nor Matplotlib is imported.
+    If nothing changed since, the kept tables are printed, without importing xarray or Matplotlib.
     """
     directory, name, state = store.output_path("-plots"), f"summary of {store.place}", ""
     if isinstance(store.place, Path):  # to look at the files of a bucket takes longer
