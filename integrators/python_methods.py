@@ -311,8 +311,7 @@ def _bind(
     if takes_system:
         function = SystemFunctions(form, field, calls)
     elif is_jitted(step):
-        numbers = np.array(field.parameters, dtype=float).tobytes()
-        function = jitted_field(field.field, numbers, field.rows)
+        function = jitted_field(field.field, len(field.parameters), field.rows)
     taken = PythonStep(step, function, field.rows, calls, counted, evaluations, most_seconds)
     return Problem(
         advance=ADVANCE,

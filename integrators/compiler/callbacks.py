@@ -6,6 +6,7 @@ A kernel has the address among its numbers, so that it is compiled once for all 
 import ctypes
 import functools
 import math
+import threading
 import weakref
 from collections.abc import Callable
 
@@ -137,33 +138,44 @@ def is_jitted(function: object) -> bool:
     return hasattr(function, "py_func")
 
 
-@functools.lru_cache(maxsize=256)
-def jitted_field(kernel: Kernel, numbers: bytes, rows: int) -> Callable[..., np.ndarray]:
+@intrinsic
+def _pointer(typingctx, address):
+    def emit(context, builder, sig, args):
+        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(address), emit
+
+
+class JittedField:
     """ẏ as a compiled function ``f(t, y)`` of an array, for steps that are compiled.
+
+    A step is compiled for a function, so there is one for all systems of a kind: its parameters
+    are in memory that it shares, and whoever calls it writes them there first, within `lock`.
 
     Parameters
     ----------
     kernel : Kernel
         Of the signature `kernels.whole_state`.
-    numbers : bytes
-        Of its parameters, float64.
+    count : int
+        Number of its parameters.
     rows : int
         Rows of a state.
-
-    Returns
-    -------
-    callable
     """
-    compiled, parameters = kernel.scalar, np.frombuffer(numbers)
-    size = max(1, kernel.work(rows))
 
-    @numba.njit
-    def field(t: float, y: np.ndarray) -> np.ndarray:
-        if y.shape[0] != rows or y.shape[1] != 3:
-            raise ValueError("f(t, y) was given a y of another shape than the state's")
-        out = np.zeros((rows, 3))
-        # A copy of the parameters, since arrays of a closure are read-only.
-        compiled(t, np.ascontiguousarray(y), parameters.copy(), out, np.zeros(size))
-        return out
+    def __init__(self, kernel: Kernel, count: int, rows: int) -> None:
+        self.parameters, self.lock = np.zeros(count), threading.RLock()
+        address, compiled, size = self.parameters.ctypes.data, kernel.scalar, kernel.work(rows)
 
-    return field
+        @numba.njit
+        def field(t: float, y: np.ndarray) -> np.ndarray:
+            if y.shape[0] != rows or y.shape[1] != 3:
+                raise ValueError("f(t, y) was given a y of another shape than the state's")
+            out = np.zeros((rows, 3))
+            parameters = numba.carray(_pointer(address), (count,), np.float64)
+            compiled(t, np.ascontiguousarray(y), parameters, out, np.zeros(max(1, size)))
+            return out
+
+        self.function: Callable[..., np.ndarray] = field
+
+
+jitted_field = functools.lru_cache(maxsize=256)(JittedField)

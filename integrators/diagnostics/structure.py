@@ -10,6 +10,7 @@ Ridders does (*Accurate computation of F'(x)*, 1982). `reversal_error` runs a me
 back.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
@@ -285,6 +286,7 @@ def defect_of_steps(
     return SymplecticDefect(float(np.max(np.abs(found)) / size), float(rounding / size + EPSILON))
 
 
+@functools.lru_cache(maxsize=4)
 def _fixed_orthogonal_matrices(dimension: int) -> np.ndarray:
     """Orthogonal matrices, always the same."""
     draws = np.random.default_rng(SEED).standard_normal((TURNED, dimension, dimension))

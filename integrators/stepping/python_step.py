@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.compiler.callbacks import Callback, is_jitted
+from integrators.compiler.callbacks import Callback, JittedField, is_jitted
 from integrators.errors import GeosweepError, InputError, short_repr
 
 Step = Callable[..., np.ndarray]
@@ -148,7 +148,7 @@ class PythonStep(PythonFunction):
     ----------
     step : callable
         ``step(function, t, y, h)``.
-    function : object
+    function : callable, SystemFunctions or JittedField
         The vector field, or the system's functions.
     rows : int
         Rows of a state.
@@ -172,7 +172,9 @@ class PythonStep(PythonFunction):
     ) -> None:
         super().__init__("step", step, rows, rows + 1)  # a row for the number of evaluations
         self.most_seconds = most_seconds
-        self._function, self._shape = function, (rows, 3)
+        self._field = function if isinstance(function, JittedField) else None
+        self._function = function if self._field is None else self._field.function
+        self._shape = (rows, 3)
         self._calls, self._counted, self._declared = calls, counted, evaluations
         self._in_a_step = 0  # evaluations of a jitted one
         self._is_checked = False
@@ -184,6 +186,14 @@ class PythonStep(PythonFunction):
 
         A call with h = 0 takes no step: it reports that the state is no longer finite.
         """
+        if self._field is None:
+            self._take(t, h, state, out)
+        else:
+            with self._field.lock:
+                self._field.parameters[:] = parameters
+                self._take(t, h, state, out)
+
+    def _take(self, t: float, h: float, state: np.ndarray, out: np.ndarray) -> None:
         increment = out[:-1]
         out[-1] = 0.0
         if h == 0.0:  # a report of the loop, see above

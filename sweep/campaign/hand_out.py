@@ -281,7 +281,7 @@ def _error_of(future: Future[None]) -> BaseException | None:
 def _explain_task_failure(task: Task, error: BaseException) -> str:
     if isinstance(error, KilledWorker):
         return (
-            f"a task of experiment {task.experiment!r} ended its workers again and again: too "
-            "little memory, or a crash in a kernel"
+            f"a task of experiment {task.experiment!r} killed its workers repeatedly: too little "
+            "memory, or a crash in a kernel"
         )
     return f"a task of experiment {task.experiment!r} failed: {type(error).__name__}: {error}"

@@ -89,7 +89,7 @@ class Share:
         if self.differing:
             text += f", {self.differing:,} of them with other results"
         if self.left_out:
-            text += f"; {self.left_out:,} that no study asks for any more are left out"
+            text += f"; {self.left_out:,} are left out, since no study asks for them any more"
         return text
 
 
@@ -203,7 +203,7 @@ def _check_places(stores: Sequence[Store], out: Store) -> None:
         if store.real.place in out.real.place.parents:
             raise StoreError(f"{out} lies in {store}: give a path beside it")
     if out.existing_root() is not None:
-        raise StoreError(f"{out} exists: a merge makes a new store, expected a path that is free")
+        raise StoreError(f"{out} exists: a merge makes a new store, give a path that is free")
 
 
 def _leasing_source(store: Store) -> contextlib.AbstractContextManager[object]:
@@ -219,7 +219,8 @@ def _leasing_source(store: Store) -> contextlib.AbstractContextManager[object]:
         pass
     if (writer := lease_holder_of_store(store)) is not None:
         raise StoreError(
-            f"{store} is held by {writer} since {writer.since}: wait for it, or end it there"
+            f"{store} is held by {writer} since {writer.since}: wait, or stop it with "
+            f"`sweep cancel {store}`"
         )
     return contextlib.nullcontext()
 
@@ -228,7 +229,7 @@ def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> St
     """Verify a source and read its study, with its plugins if they are approved."""
     study = stored_study(store, trust_plugins=trust_plugins)
     if any(is_growing(store, name) for name in store.experiments):
-        raise StoreError(f"{store} was left while it grew; `sweep run` mends it")
+        raise StoreError(f"an extension of {store} was interrupted; `sweep run` completes it")
     findings = verify.verify(store, functools.partial(progress, f"Reading {store.name}"))
     found = [finding for finding in findings if finding.remedy not in (REMOVE, FOREIGN)]
     if found:
@@ -237,7 +238,7 @@ def _verified_study(store: Store, trust_plugins: bool, progress: Progress) -> St
         raise Damaged(
             f"{found[0].text}{more}",
             f"{store}: {file}",
-            f"`sweep verify {store} --repair` mends it, and `sweep run` an interrupted run",
+            f"`sweep verify {store} --repair` repairs it; `sweep run` completes an interrupted run",
         )
     return study
 
@@ -423,8 +424,8 @@ def _count_and_compare(
         raise StoreError(
             f"{sum(share.differing for share in shares):,} of "
             f"{sum(share.both for share in shares):,} runs that are computed in "
-            f"several of the stores differ; the first is {first}. Other machines or versions may "
-            "be why (sines differ in the last bit): say `prefer_first=True` to take such "
+            f"several of the stores differ; the first is {first}. Different machines or versions "
+            "can be the cause (sines differ in the last bit): use `prefer_first=True` to take such "
             "runs from the store that is named first"
         )
     return shares

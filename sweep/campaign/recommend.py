@@ -259,10 +259,10 @@ def recommend(
     fitting = fitting_integrators([system], chosen.library)
     candidates = [Candidate(name, integrator) for name, integrator in fitting.items()]
     with contextlib.ExitStack() as stack:
-        how = f"more: the same search goes on from what {keep} has"
+        how = f"more: the same search continues from the runs in {keep}"
         if keep is None:
             keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
-            how = "more, or a store to `keep` the runs in, with which the same search goes on"
+            how = "more, or a store to `keep` the runs in, from which the same search continues"
         connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
         bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), connect, ends)
         search = _Search(bench, duration, say)

@@ -179,8 +179,8 @@ def _submit_task(study: Study, store: Store, client: Client, options: dict[str, 
         if time.monotonic() > deadline:
             requests.remove_submission_note(store)
             raise InputError(
-                f"the scheduler {submission.scheduler} did not take the coordinator within "
-                f"{ACCEPTED_SECONDS:.0f} s: see whether it works, and repeat the command"
+                f"the scheduler {submission.scheduler} did not accept the coordinator within "
+                f"{ACCEPTED_SECONDS:.0f} s: check that it is running, and repeat the command"
             )
         time.sleep(0.05)
     return Submitted(key, submission.scheduler, store.place)
@@ -195,7 +195,7 @@ def _note_new(
     before = submission_of_store(store)
     if before is not None and is_there(before):
         raise InputError(
-            f"{store}: a coordinator is there already, {before}. `sweep cancel {store}` ends it"
+            f"{store} has a coordinator already, {before}. `sweep cancel {store}` stops it"
         )
     requests.withdraw_cancellation(store)
     requests.note_submission(store, submission)
@@ -280,7 +280,7 @@ class _SubmittedRun(Watcher):
             return outcome
         self._note(state=QUEUED)
         job = dataclasses.replace(self, round=self.round + 1).submit_job(profile)
-        print(f"It goes on in job {job}")
+        print(f"It continues in job {job}")
         return None
 
     def _run_when_store_is_free(self, client: Client | None, **options: Any) -> Outcome | None:

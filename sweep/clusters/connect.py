@@ -267,7 +267,7 @@ def _check_dask_versions(client: Client, check: Check) -> None:
             raise InputError(
                 f"{f'the worker {who} of ' if who else ''}the scheduler {scheduler.address!r} has "
                 f"version {other} of Dask's distributed; expected {version}, as this process has: "
-                f"they would not understand one another. `pip install 'distributed=={version}' "
+                f"the two are incompatible. `pip install 'distributed=={version}' "
                 f"'dask=={dask.__version__}'` there, and start it again"
             )
 
@@ -281,15 +281,15 @@ def _explain_scheduler_failure(address: str, security: Security, error: BaseExce
     scheduler, said = f"the scheduler {address!r}", said.splitlines()[0]
     if isinstance(error, CommClosedError) or "cannot convert to SSL" in said:
         own = security.get_tls_config_for_role("client")
-        came = f"with {own['cert']}, and trusts {own['ca_file']}" if own["cert"] else "without any"
+        shown = f"shows {own['cert']} and trusts {own['ca_file']}" if own["cert"] else "has none"
         return (
-            f"{scheduler} hangs up: {said}. Expected an address with tls:// if and only if it has "
-            "certificates, and then at both ends one that is valid now and signed by an authority "
-            f"that the other end trusts; this process came {came}"
+            f"{scheduler} closes the connection: {said}. Expected an address with tls:// if and "
+            "only if it has certificates; then both ends need one that is valid now and signed by "
+            f"an authority that the other end trusts, and this process {shown}"
         )
     if isinstance(error, OSError):
         return f"{scheduler} does not answer within {CONNECT_SECONDS} s: {said}. {EXPECTED}"
-    return f"{address!r} is no address of a scheduler that we understand: {said}. {EXPECTED}"
+    return f"{address!r} is not a valid address of a scheduler: {said}. {EXPECTED}"
 
 
 # --- encryption -------------------------------------------------------------------------------

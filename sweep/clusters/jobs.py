@@ -182,7 +182,7 @@ def _jobqueue_setting(profile: Profile, key: str) -> Any:
 def _check_size(profile: Profile) -> None:
     if not profile.scale and not profile.adapt:
         raise InputError(
-            f"how many workers is not said for a cluster of kind {profile.kind}; expected "
+            f"a cluster of kind {profile.kind} needs a number of workers: "
             "`workers=N`, or scale: N or adapt: {minimum: 1, maximum: N} in "
             f"geosweep.clusters.{profile.name} of Dask's configuration"
         )

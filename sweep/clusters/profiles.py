@@ -68,7 +68,7 @@ class Profile:
         has_jobs = self.kind in JOBS
         if self.coordinator and not has_jobs:
             raise InputError(
-                f"{where} of kind {self.kind} has a coordinator; expected that only of "
+                f"{where} of kind {self.kind} has a coordinator, which only these kinds have: "
                 f"{', '.join(JOBS)}"
             )
         if self.scale and self.adapt:
@@ -77,10 +77,10 @@ class Profile:
             for key in self.options:
                 check_known(f"key in {where} of kind {SCHEDULER}", key, (*ADDRESS, *TLS))
             if self.scale or self.adapt:
-                raise InputError(f"{where} is a running scheduler's: expected no scale or adapt")
+                raise InputError(f"{where} is of a running scheduler, and takes no scale or adapt")
             if len(self.options.keys() & {*ADDRESS}) != 1:
                 raise InputError(
-                    f"{where} is a scheduler's: expected an address or a scheduler-file"
+                    f"{where} is of a running scheduler; expected its address or a scheduler-file"
                 )
         for key, value in self.scale.items():
             check_known(f"key of scale in {where}", key, ("workers", "jobs")[: 1 + has_jobs])
@@ -165,8 +165,8 @@ def resolve_cluster_spec(spec: ClusterSpec) -> tuple[ClusterSpec, Profile | None
     if profile.kind == SCHEDULER:
         if spec.workers is not None:
             raise InputError(
-                f"workers = {spec.workers} is not for a running scheduler's profile, "
-                f"{profile.name!r}: its workers are started apart"
+                f"workers = {spec.workers} is not for the profile {profile.name!r} of a running "
+                "scheduler: its workers are started separately"
             )
         options["scheduler"] = options.pop("address", None)
         return ClusterSpec(**options, **files), None

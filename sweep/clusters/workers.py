@@ -265,9 +265,9 @@ def _ask(client: Client, call: Callable[[], Any], check: Check, seconds: float) 
                 workers = client.scheduler_info(n_workers=-1)["workers"]
                 silent = min(workers, key=lambda at: workers[at]["last_seen"], default="")
                 raise InputError(
-                    f"not all of {len(workers)} workers answered within {seconds:.0f} s, least of "
-                    f"all {silent}: it may be suspended or cut off. End it, or let it go on, and "
-                    "repeat the command"
+                    f"not all of {len(workers)} workers answered within {seconds:.0f} s; {silent} "
+                    "has been silent the longest: it may be suspended or cut off. Stop or resume "
+                    "it, and repeat the command"
                 )
         return asked.result()
     finally:

@@ -53,7 +53,7 @@ def approved_plugins_of_store(
         show = shlex.join(["sweep", "show", "plugins", str(store)])
         names = ", ".join(f"{plugin.name!r} (sha256 {plugin.hash})" for plugin in unknown)
         raise InputError(
-            f"{store} brings source that you have not approved to run, of the plugin"
+            f"{store} contains source code that you have not approved to run, of the plugin"
             f"{'s' * (len(unknown) > 1)} {names}: `{show}` shows it, "
             "`trust_plugins=True` approves it"
         )
@@ -73,8 +73,8 @@ def approved_plugin_hashes() -> set[str]:
         return set()
     if why := why_shared(file.parent) or why_shared(file):
         raise InputError(
-            f"{why}, and so what {file} approves could be another's: let nobody else write "
-            "there, or remove it, and approve again with `trust_plugins=True`"
+            f"{why}, so that others could have written the approvals in {file}: make it writable "
+            "for you alone, or remove it, and approve again with `trust_plugins=True`"
         )
     try:
         lines = file.read_text(encoding="ascii", errors="replace").splitlines()

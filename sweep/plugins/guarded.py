@@ -51,8 +51,8 @@ class GuardedArrays:
                 raise InputError(f"{self._what} writes beyond the {size} numbers of its {name!r}")
             if name not in written and not same.all():
                 raise InputError(
-                    f"{self._what} writes to its {name!r}, which it is given to read; expected "
-                    "that it leaves it as it is"
+                    f"{self._what} writes to its {name!r}, which is an input; expected that it "
+                    "leaves it unchanged"
                 )
 
 
@@ -124,7 +124,7 @@ def refuse_difference(
         raise InputError(
             f"{what} gives {first[row]} in row {row} of its {result!r}, and {second[row]} from the "
             "same state with other numbers in its 'work' and beside its arrays: it reads there "
-            "before it writes, or keeps something from step to step"
+            "before it writes, or keeps a state between steps"
         )
     return first
 

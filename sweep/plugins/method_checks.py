@@ -353,16 +353,15 @@ def _check_order(integrator: Integrator, problem: Problem, trial: Trial, wholly:
     slope, finest, h = slopes[-1], errors[len(slopes)], trial.span / STEPS[len(slopes)]
     if slope < ORDER_LESS:
         raise InputError(
-            f"{name!r} ends {finest:.3g} from the solution of the field on {trial.name}, relative "
-            f"to the state, whatever the step size: {errors[0]:.3g} with steps of "
-            f"{trial.span / STEPS[0]:.3g}. It solves another equation; expected errors below "
-            f"{RESOLVED:g}, or that fall with the step size"
+            f"{name!r} has an error of {finest:.3g}, relative to the state, on {trial.name}, "
+            f"whatever the step size: {errors[0]:.3g} with steps of {trial.span / STEPS[0]:.3g}. "
+            f"It solves another equation; expected an error below {RESOLVED:g}, or one that "
+            "decreases with the step size"
         )
     raise InputError(
         f"{name!r} is declared to have order {integrator.order}, and has order {slope:.2f} on "
-        f"{trial.name}: with steps of {2 * h:.3g} and {h:.3g} it ends "
-        f"{errors[len(slopes) - 1]:.3g} and {finest:.3g} from the solution of the field, relative "
-        "to the state"
+        f"{trial.name}: with steps of {2 * h:.3g} and {h:.3g} its errors, relative to the state, "
+        f"are {errors[len(slopes) - 1]:.3g} and {finest:.3g}"
     )
 
 
@@ -412,9 +411,8 @@ def _check_tolerances(integrator: Integrator, trial: Trial) -> None:
         error = float(np.linalg.norm(end - trial.reference_end)) / size
         if not error < MET * tolerance:
             raise InputError(
-                f"{name!r} ends {error:.3g} from the solution of the field on {trial.name} at a "
-                f"tolerance of {tolerance:g}, relative to the state; expected less than "
-                f"{MET * tolerance:.0e}"
+                f"{name!r} has an error of {error:.3g}, relative to the state, on {trial.name} at "
+                f"a tolerance of {tolerance:g}; expected less than {MET * tolerance:.0e}"
             )
         found.append((error, int(run.counters["steps"])))
     (coarse, few), (fine, many) = found
@@ -424,8 +422,8 @@ def _check_tolerances(integrator: Integrator, trial: Trial) -> None:
     if order < cast(int, integrator.order) - ADAPTED:
         raise InputError(
             f"{name!r} is declared to have order {integrator.order}, and has order {order:.1f} on "
-            f"{trial.name}: with {few} steps it ends {coarse:.3g} from the solution of the field, "
-            f"and with {many} {fine:.3g}, relative to the state"
+            f"{trial.name}: its errors, relative to the state, are {coarse:.3g} with {few} steps "
+            f"and {fine:.3g} with {many}"
         )
 
 

@@ -363,9 +363,10 @@ def _check_time_axis_continues(
     known = known[known <= before * (1 + 1e-12)]  # an interrupted extension has added times
     if len(times) < len(known) and now["duration"] < before:
         raise StoreError(
-            f"{store}: experiment {experiment.name!r} was computed for {before:g}, and "
-            f"{now['duration']:g} is less: a store is not cut. Say duration = {before:g} with the "
-            f"samples that `sweep show study {store}` prints, or more, or give another STORE"
+            f"{store}: experiment {experiment.name!r} was computed until {before:g}, and "
+            f"{now['duration']:g} is less; a store is never shortened. Set duration = {before:g} "
+            f"or more, with the samples that `sweep show study {store}` prints, or give another "
+            "STORE"
         )
     if len(times) <= len(known) or np.any(np.abs(times[: len(known)] - known) > 1e-12 * known):
         return  # a different time axis, which the caller refuses

@@ -79,7 +79,8 @@ def _end_states_of_stored_runs(
     names = list(tree.children)
     if not experiment and len(names) != 1:
         raise InputError(
-            f'{store} has the experiments {", ".join(names)}: say which, experiment = "{names[0]}"',
+            f"{store} has the experiments {', '.join(names)}: choose one, "
+            f'experiment = "{names[0]}"',
             key="store",
         )
     experiment = experiment or names[0]

@@ -444,7 +444,7 @@ def damage_of_store(store: object, damage: Damaged) -> Damaged:
     if damage.remedy:
         return damage
     name = f"{store}: {damage.file}".rstrip()
-    return Damaged(damage.text, name, f"`sweep verify {store} --repair` mends it")
+    return Damaged(damage.text, name, f"`sweep verify {store} --repair` repairs it")
 
 
 def unreadable_file_error(file: Place | str, error: OSError) -> GeosweepError:

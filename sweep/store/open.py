@@ -85,8 +85,8 @@ def open_study(
         )
     except (ValueError, KeyError) as error:
         raise InputError(
-            f"{store} was left while it grew, and its arrays do not agree ({error}); repeat the "
-            "`sweep run` that grew it"
+            f"an extension of {store} was interrupted, and its arrays do not agree ({error}); "
+            "repeat the `sweep run` that extended it"
         ) from error
     with store.naming_damage():
         experiments = {
@@ -152,7 +152,7 @@ def open_experiments(
     if experiment is None:
         return found
     if "" in found:
-        raise InputError(f"experiment = {experiment!r}, but what is given is one experiment")
+        raise InputError(f"experiment = {experiment!r} is given beside a single experiment")
     check_known("experiment", experiment, found, key="experiment")
     return {experiment: found[experiment]}
 
@@ -179,7 +179,7 @@ def open_experiment(
     found = open_experiments(study, experiment)
     if len(found) > 1:
         raise InputError(
-            f"there are the experiments {', '.join(found)}: say which, experiment = "
+            f"there are the experiments {', '.join(found)}: choose one, experiment = "
             f"{next(iter(found))!r}",
             key="experiment",
         )

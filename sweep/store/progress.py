@@ -8,8 +8,8 @@ import collections
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,22 +149,27 @@ class ProgressCounter:
             If an array that must be read is damaged.
         """
         with self.store.naming_damage():
-            return list(self._count_each(self.store.anew()))
+            return self._count_each(self.store.anew())
 
-    def _count_each(self, store: Store) -> Iterator[Progress]:
+    def _count_each(self, store: Store) -> list[Progress]:
         experiments, known = store.experiments, store.consolidated  # read before the files
         paths = store.list_files()  # before the arrays, into which records may be folded meanwhile
         records = list_records_among(store.place, paths)
         session = store.session_name if records else ""
-        running = runs_in_flight(store) if f"{INTERNAL}/{PROGRESS}" in paths else {}
+        found = []
         for name in experiments:
             if known and name not in known:  # about to be created
                 continue
             if any(path.startswith(f"{name}/") for path in paths):
                 ledger = check_files_are_there(store, name, paths)
-                yield self._count(store, name, ledger, records, session, running.get(name, 0))
+                found.append(self._count(store, name, ledger, records, session))
             elif known:
                 raise Damaged(f"the experiment {name!r} is gone")
+        some_left = f"{INTERNAL}/{PROGRESS}" in paths and any(one.left for one in found)
+        running = runs_in_flight(store) if some_left else {}
+        return [
+            replace(one, running=min(running.get(one.experiment, 0), one.left)) for one in found
+        ]
 
     def _count(
         self,
@@ -173,8 +178,8 @@ class ProgressCounter:
         ledger: Ledger,
         records: Sequence[Record],
         session: str,
-        running: int,
     ) -> Progress:
+        """The progress of an experiment, without the runs that are being computed."""
         arrays = store.arrays_of_group(name)
         counts, status, seconds = (
             self._values(name, arrays, ledger, own)
@@ -214,7 +219,7 @@ class ProgressCounter:
             experiment=name,
             runs=int(wanted.sum()),
             done=int(done.sum()),
-            running=min(running, left),
+            running=0,
             partly=min(partly, float(left)),
             failed=failed,
             left_study=int(size - wanted.sum()),

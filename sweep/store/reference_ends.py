@@ -79,7 +79,7 @@ class ReferenceEnd:
         )
         vanished = "its steps fall below round-off, as near a singularity"
         beyond = (
-            "max_steps ended it: it took that many steps, or its last 10,000 hardly led on, as "
+            "max_steps ended it: it took that many steps, or its last 10,000 hardly advanced, as "
             "near a singularity"
         )
         return {
@@ -88,8 +88,9 @@ class ReferenceEnd:
             "not_conserved": "it breaks what the system conserves by more than "
             f"{UNTRUSTED:,.0f} tolerances and one for each step, as where a step leads past a "
             "singularity, and is no longer trusted",
-            "no_step_size": f"no step size leads on, the last tried was {self.step_size / 2:.3g}: "
-            "states are no longer finite or a solver does not converge, as at a collision",
+            "no_step_size": "no step size advances it, the last one tried was "
+            f"{self.step_size / 2:.3g}: states are no longer finite or a solver does not "
+            "converge, as at a collision",
             "rounding": f"{apart}shorter steps do not bring them nearer: rounding errors dominate, "
             "which grow as neighbouring trajectories separate",
             "too_many_steps": f"{apart}to meet it some {self.steps:.1g} steps are needed, which "

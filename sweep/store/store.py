@@ -363,7 +363,7 @@ class Store:
             If the copies fail their checksum.
         """
         if self._broken_seals[1]:
-            raise self._damage_of_root(f"`sweep verify {self} --repair` mends it")
+            raise self._damage_of_root(f"`sweep verify {self} --repair` repairs it")
         return (self.metadata.get("consolidated_metadata") or {}).get("metadata") or {}
 
     def list_files(self) -> set[str]:

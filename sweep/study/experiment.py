@@ -560,7 +560,7 @@ def _unite_scans(scans: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
 
 def _unite_axes(axes: Sequence[Axis]) -> Axis:
     if len({axis.labels is None for axis in axes}) > 1:
-        raise CannotUnite(f"the values of {axes[0].name!r} have labels in one only")
+        raise CannotUnite(f"the values of {axes[0].name!r} have labels in only one of them")
     pairs = [
         pair for axis in axes for pair in zip(axis.values, axis.labels or axis.values, strict=True)
     ]

@@ -148,8 +148,8 @@ def _unite_grids(grids: Sequence[ResolvedExperiment]) -> ResolvedExperiment:
         return unite_experiments(grids)
     except CannotUnite as error:
         raise InputError(
-            f"the tables of the name {grids[0].name!r} are grids of one experiment, and cannot be: "
-            f"{error}; give one of them another name"
+            f"the tables named {grids[0].name!r} are grids of one experiment, and cannot be "
+            f"united: {error}; rename one of them"
         ) from None
 
 
@@ -494,7 +494,7 @@ class _ExperimentResolver:
             raise InputError(f"no integrator with a fixed step{order} fits {self.family[0].name!r}")
         new = [entry for label, entry in fitting.items() if label not in taken]
         if not new:
-            raise InputError("all that it stands for are among the others: leave it out")
+            raise InputError("all integrators that it stands for are listed already: leave it out")
         taken.update(fitting)
         return new
 
@@ -737,7 +737,7 @@ class _ExperimentResolver:
                 integrator.bind(family[0])
         if precise and tolerance is None:
             raise InputError(
-                "a reference in double-double needs a tolerance, of which its step size follows: "
+                "a reference in double-double needs a tolerance, from which its step size follows: "
                 f"from 1e-28 to 1, such as tolerance = {DIGITS:g}"
             )
         kind = PreciseReference if precise else Reference

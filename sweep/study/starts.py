@@ -211,7 +211,7 @@ class RandomStarts(Ensemble):
 
     def __post_init__(self) -> None:
         if self.around is None and self.spread is not None:
-            raise InputError("a spread needs the start that it is about: 'around'", key="spread")
+            raise InputError("a spread needs a start to scatter around: 'around'", key="spread")
         if self.around is not None and self.spread is None:
             raise InputError("members around a start need a 'spread'", key="around")
 
@@ -577,7 +577,7 @@ def read_start(
                     around = read_start(read, family, source, count, str, "state")
                     if around.size != 1:
                         raise InputError(
-                            f"an ensemble is about one state, and this gives {around.size:,}"
+                            f"an ensemble scatters around one state, and this gives {around.size:,}"
                         )
             centre = around.label if isinstance(around, Start) else around
             label = "random" if centre is None else f"{centre}-random"

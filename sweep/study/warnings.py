@@ -178,14 +178,14 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
         yield from _outside_declared_ranges(experiment, steps, ordered, default.convergence)
     if few := [one for one in ordered if len(one.sizes) < FEWEST_STEP_SIZES]:
         yield (
-            f"the order of {_labels_in_words(few, ordered)} can only stay undecided: "
+            f"the order of {_labels_in_words(few, ordered)} will stay undecided: "
             f"{len(few[0].sizes)} step sizes, {FEWEST_STEP_SIZES} are needed"
         )
     enough = [one for one in steps if len(one.sizes) >= FEWEST_STEP_SIZES]
     if enough and experiment.reference is None and "state" not in experiment.record:
         yield (
-            f"no order of {_labels_in_words(enough, steps)} can be measured, since nothing tells "
-            'the error of a state: reference = { integrator = "dop853" }, or record = ["state"]'
+            f"no order of {_labels_in_words(enough, steps)} can be measured without a "
+            'reference = { integrator = "dop853" } or record = ["state"]'
         )
     if experiment.reference is not None:
         tolerances = methods.tolerance[used]
@@ -221,9 +221,9 @@ def _outside_declared_ranges(
     if beyond := [one for one in steps if is_too_long(one)]:
         worst = max(one.sizes[-1] for one in beyond)
         yield (
-            f"step sizes up to {worst:g} of {_labels_in_words(beyond, steps)} are longer than "
-            f"{convergence.longest_step:g}, from which on down the system declares errors to fall "
-            "as a power of it"
+            f"step sizes up to {worst:g} of {_labels_in_words(beyond, steps)} exceed "
+            f"{convergence.longest_step:g}, the longest at which errors are known to follow the "
+            "order of a method"
         )
     windows: dict[tuple[int | str, str, int, int], list[_Steps]] = {}
     for one in ordered:
@@ -235,16 +235,16 @@ def _outside_declared_ranges(
             windows.setdefault(key, []).append(one)
     for (order, window, inside, total), those in windows.items():
         yield (
-            f"{inside} of the {total} step sizes of {_labels_in_words(those, ordered)} lie within "
-            f"{window}, where the system declares order {order} to show: "
-            f"{FEWEST_STEP_SIZES} there can measure it"
+            f"only {inside} of the {total} step sizes of {_labels_in_words(those, ordered)} lie "
+            f"within {window}, where order {order} is known to show, and "
+            f"{FEWEST_STEP_SIZES} are needed there"
         )
     first = float(experiment.times[1])
     if ordered and first > LATE * convergence.duration:
         count = int(np.ceil(experiment.duration / convergence.duration))
         yield (
-            f"the first sample is at t = {first:g}, and the system declares orders to show until "
-            f"t = {convergence.duration:g}: of samples = {count} or more one is earlier"
+            f"the first sample is at t = {first:g}, and orders are known to show until "
+            f"t = {convergence.duration:g}: samples = {count} or more gives an earlier one"
         )
 
 
@@ -259,8 +259,8 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
     ]
     if quantities and 1 < experiment.samples < FEWEST_SAMPLES:  # 1: only the end is meant
         yield (
-            f"no drift of {', '.join(quantities)} can be measured of {experiment.samples} sample "
-            f"intervals: samples = {FEWEST_SAMPLES} or more"
+            f"no drift of {', '.join(quantities)} can be measured from {experiment.samples} sample "
+            f"intervals: give samples = {FEWEST_SAMPLES} or more"
         )
 
 

@@ -103,7 +103,7 @@ def requests(folder, given):
         for what, most, call in (
             ("12 runs", 160, lambda: sweep.run(study, store, client)),
             ("status", 7, lambda: sweep.status(store)),
-            ("verify", 81, lambda: sweep.verify(store)),
+            ("verify", 88, lambda: sweep.verify(store)),
         ):
             server.asked()
             call()

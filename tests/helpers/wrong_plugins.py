@@ -89,7 +89,7 @@ def kept(name, words):
     return f"preserves={{{name!r}: {words}}}, work=lambda rows: 9 * rows"
 
 
-ELSEWHERE = "from the solution of the field on"
+ELSEWHERE = "relative to the state, on"
 NOTHING = "work=lambda rows: 9 * rows"
 WRONG = (
     of_system(

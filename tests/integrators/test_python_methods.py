@@ -85,6 +85,14 @@ def test_a_jitted_step_is_taken_as_it_is():
     run = ends(Integrator(python_method("jitted", jitted, order=4)))
     np.testing.assert_allclose(run.states, ends(RK4).states, rtol=0, atol=1e-14)
     assert run.counters["evaluations"] == 80
+    compiled = len(jitted.signatures)
+    changed = systems.get("spherical_pendulum_chain", mass=[0.3, 0.1])
+    own, known = (
+        ends(method, system=changed)
+        for method in (Integrator(python_method("jitted", jitted, order=4)), RK4)
+    )
+    np.testing.assert_allclose(own.states, known.states, rtol=0, atol=1e-14)
+    assert len(jitted.signatures) == compiled  # once for all parameters
 
 
 def test_a_symmetric_one_is_composed_and_leads_back():

@@ -58,7 +58,7 @@ def place_of_store_name(store: "str | Place") -> "Place":
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise InputError(f"{text} is not an address of a store; {EXPECTED}")
     if re.match(r"s3:/[^/]", text):
-        raise InputError(f"{text} is an address that was made a Path: give it as a str")
+        raise InputError(f"{text} is an address in a Path: give it as a str")
     return Path(store)
 
 
@@ -81,7 +81,7 @@ def require_local_path(output: str | Path) -> Path:
         If `output` is an address, since only stores may be in buckets.
     """
     if "://" in os.fspath(output):
-        raise InputError(f"{output} is an address: give a path, only stores are in buckets")
+        raise InputError(f"{output} is an address, and only stores are in buckets: give a path")
     return Path(output)
 
 

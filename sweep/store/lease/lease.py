@@ -297,7 +297,7 @@ def _is_lease_holder_dead(
     if not dead:
         raise StoreError(
             f"{store} is held by {holder} since {holder.since}: only one process at a time may "
-            f"write to a store. Wait for it, or end it with `sweep cancel {store}`, after which "
+            f"write to a store. Wait, or stop it with `sweep cancel {store}`, after which "
             "its running tasks commit"
         )
     return True
@@ -310,9 +310,8 @@ def _lease_file_error(store: Store, place: Place, path: Place, error: OSError) -
         while not os.path.lexists(above):
             above = above.parent
         if not above.is_dir():
-            return StoreError(f"{store} cannot be made: {above} is not a directory")
-        return StoreError(f"{store} cannot be made: {error.strerror}")
+            return StoreError(f"{store} cannot be created: {above} is not a directory")
+        return StoreError(f"{store} cannot be created: {error.strerror}")
     return StoreError(
-        f"{store} cannot be written: {path}, which says who writes to it, cannot be made "
-        f"({error.strerror})"
+        f"{store} cannot be written: its lease file {path} cannot be created ({error.strerror})"
     )

@@ -206,7 +206,7 @@ def test_what_stands_for_all_leaves_out_what_others_have(labels_of):
     [
         (
             {"chosen": '["all", "all"]'},
-            "integrators[1]: all that it stands for are among the others: leave it out",
+            "integrators[1]: all integrators that it stands for are listed already: leave it out",
         ),
         (
             {"chosen": '{ name = "all", order = 11 }'},

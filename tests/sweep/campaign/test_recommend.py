@@ -311,8 +311,11 @@ def test_what_a_reference_can_tell_is_told(study, recommend):
         ({"energy_error": 1.0, "budget": 0.0}, "budget = 0.0; expected a number > 0"),
         ({"energy_error": 1.0, "until": 0.0}, "until = 0.0; expected a number > 0"),
         ({"energy_error": 1.0, "experiment": "onyl"}, "Did you mean 'only'?"),
-        ({"energy_error": 1.0, "budget": 1e-9}, "a store to `keep` the runs in, with which"),
-        ({"energy_error": 1.0, "budget": 1e-9, "keep": "s.zarr"}, "goes on from what s.zarr has"),
+        ({"energy_error": 1.0, "budget": 1e-9}, "a store to `keep` the runs in, from which"),
+        (
+            {"energy_error": 1.0, "budget": 1e-9, "keep": "s.zarr"},
+            "continues from the runs in s.zarr",
+        ),
         pytest.param(
             {"global_error": 1e-15}, "the reference itself is uncertain by", marks=pytest.mark.slow
         ),

@@ -125,7 +125,7 @@ def test_a_coordinator_is_cancelled_while_its_job_queues(batch, command, submiss
     said = command(place, "status", "small.zarr").stdout
     assert "to slurm as job 77; its coordinator has not begun" in said
     assert submission(store) == "queued"
-    assert "a coordinator is there already" in command(place, *submit, code=2).stderr
+    assert "has a coordinator already" in command(place, *submit, code=2).stderr
     assert "it had not begun" in command(place, "cancel", "small.zarr").stdout
     assert "cancelled before it began" in command(place, "status", "small.zarr").stdout
     again = command(place, "cancel", "small.zarr", code=2).stderr
@@ -182,7 +182,7 @@ def test_a_coordinator_whose_time_is_up_is_followed_by_another(
         ({}, (), ("nothing says where to run", "--scheduler ADDRESS")),
         ({}, ("--cluster", "local"), ("profile 'local' is of kind local", "batch")),
         ({"walltime": "8h"}, ("--cluster", "night"), ("walltime = '8h' in profile 'night'",)),
-        ({"scale": None}, ("--cluster", "night"), ("how many workers is not said",)),
+        ({"scale": None}, ("--cluster", "night"), ("needs a number of workers",)),
         ({"memory": None}, ("--cluster", "night"), ("profile 'night' (slurm)", "cores and memory")),
         ({"coordinator": {"core": 1}}, ("--cluster", "night"), ("Did you mean 'cores'?",)),
         ({"processes": 2}, ("--cluster", "night"), ("nanny = False in profile 'night'", "2 proc")),

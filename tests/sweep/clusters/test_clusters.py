@@ -61,7 +61,7 @@ WRONG = {
     "adapt": ({"kind": "slurm", "adapt": 3}, "adapt is 3…{minimum"),
     "bound": ({"kind": "slurm", "adapt": {"max": 3}}, "'max'. Did you mean 'maximum'?"),
     "bounds": ({"kind": "slurm", "adapt": {"minimum": 3, "maximum": 2}}, "maximum = 2"),
-    "address": ({"kind": "scheduler"}, "an address or a scheduler-file"),
+    "address": ({"kind": "scheduler"}, "its address or a scheduler-file"),
     "scaled": ({"kind": "scheduler", "address": "h:1", "scale": 2}, "no scale"),
     "tls": ({"kind": "local", "tls-cert": "a.pem"}, "`tls_cert` without `tls_ca_file`"),
     "coordinator": ({"kind": "local", "coordinator": {"memory": "1GB"}}, "coordinator…slurm"),
@@ -84,8 +84,8 @@ def test_how_many_and_of_what_must_be_said(refusal):
     for kind, options, expected in (
         ("slurm", {"scale": 1}, "'slurm' (slurm) does not start: You must specify how much cores"),
         ("pbs", {"cores": 1, "scale": 1}, "how much cores and memory per job"),
-        ("lsf", sized, "how many workers is not said for a cluster of kind lsf"),
-        ("sge", sized, "expected `workers=N`, or scale: N"),
+        ("lsf", sized, "a cluster of kind lsf needs a number of workers"),
+        ("sge", sized, "a number of workers: `workers=N`, or scale: N"),
     ):
         assert expected in refusal(**{kind: options})
 
@@ -166,7 +166,7 @@ def test_a_cluster_of_pods(kubernetes, small):
 
 def test_pods_that_cannot_be_started(kubernetes, refusal, monkeypatch):
     assert "no image with Geosweep in it" in refusal(pods={"kind": "kubernetes", "scale": 1})
-    assert "how many workers is not said" in refusal(pods=PODS | {"adapt": None})
+    assert "needs a number of workers" in refusal(pods=PODS | {"adapt": None})
 
     def unreachable():
         raise ConnectionError("no route")
@@ -214,7 +214,7 @@ def test_options_that_exclude_one_another(called, small):
 def test_a_profile_of_a_running_scheduler_starts_no_workers(refusal):
     night = {"kind": "scheduler", "address": "tls://h:1"}
     said = refusal(sweep.ClusterSpec("night", workers=2), night=night)
-    assert "workers = 2 is not for a running scheduler's profile, 'night'" in said
+    assert "workers = 2 is not for the profile 'night' of a running scheduler" in said
 
 
 def test_a_scheduler_file_without_an_address(command, tmp_path):
@@ -273,4 +273,4 @@ def test_another_version_of_dask(start, until, command, tmp_path):
         assert f"pip install 'distributed=={version}'" in said
     found = re.search(r"the worker (tcp://[^ ]+)", said)[1]
     said = refused(command, tmp_path, "--scheduler", found)
-    assert f"'{found}' is no address of a scheduler that we understand: Worker" in said
+    assert f"'{found}' is not a valid address of a scheduler: Worker" in said

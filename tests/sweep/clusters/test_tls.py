@@ -49,15 +49,15 @@ def test_a_run_over_tls(made, scheduler, command, tmp_path):
         assert "Complete: 4 runs" in command(tmp_path, *extend).stdout
 
 
-HANGS_UP = "hangs up: … if and only if it has certificates … signed by an authority"
+HANGS_UP = "closes the connection: … if and only if it has certificates … signed by an authority"
 CLIENTS = {
-    "plain": ("tcp", None, f"{HANGS_UP}…came without any"),
+    "plain": ("tcp", None, f"{HANGS_UP}…this process has none"),
     "without certificates": ("tls", None, "TLS expects… or tls://host:8786, with certificates"),
     "certificates without TLS": ("tcp", "own", "encryption required…or tls://host:8786, with"),
-    "foreign authority": ("tls", "foreign", "self-signed certificate in…came with FOLDER/client"),
-    "expired": ("tls", "expired", f"{HANGS_UP}…FOLDER/client.pem, and trusts BOTH"),
-    "not yet valid": ("tls", "early", f"{HANGS_UP}…FOLDER/client.pem, and trusts BOTH"),
-    "refused": ("tls", "foreign", f"{HANGS_UP}…FOLDER/client.pem, and trusts BOTH"),
+    "foreign authority": ("tls", "foreign", "self-signed certificate in…shows FOLDER/client"),
+    "expired": ("tls", "expired", f"{HANGS_UP}…FOLDER/client.pem and trusts BOTH"),
+    "not yet valid": ("tls", "early", f"{HANGS_UP}…FOLDER/client.pem and trusts BOTH"),
+    "refused": ("tls", "foreign", f"{HANGS_UP}…FOLDER/client.pem and trusts BOTH"),
 }
 
 
@@ -90,7 +90,9 @@ def test_a_scheduler_whose_certificate_has_expired(made, start, until, command, 
     authorities = both(made, "own", "expired", tmp_path)
     with having(authorities, *files(made / "own", "client")[3::2]):
         message = refused(command, tmp_path, "--scheduler", address)
-    assert f"the scheduler '{address}' hangs up" in message and "has expired" in message
+    assert (
+        f"the scheduler '{address}' closes the connection" in message and "has expired" in message
+    )
 
 
 @pytest.mark.slow
@@ -99,7 +101,10 @@ def test_a_scheduler_without_tls(made, start, until, command, tmp_path):
     address = until(lambda: address_in(tmp_path / "plain" / "scheduler.json")).replace("tcp", "tls")
     with having(*files(made / "own", "client")[1::2]):
         message = refused(command, tmp_path, "--scheduler", address)
-    assert f"the scheduler '{address}' hangs up" in message and "if and only if" in message
+    assert (
+        f"the scheduler '{address}' closes the connection" in message
+        and "if and only if" in message
+    )
 
 
 def test_files_that_do_not_do(made, command, tmp_path):

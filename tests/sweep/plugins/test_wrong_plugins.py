@@ -110,7 +110,7 @@ def bound_short(form, integrator):
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ({"bind": bound_short}, "from the solution of the field on two driven bodies at a tol"),
+        ({"bind": bound_short}, "relative to the state, on two driven bodies at a tol"),
         pytest.param({"order": 14}, "order 14, and has order 10", marks=pytest.mark.slow),
         pytest.param(
             {"preserves": {"energy": ("quadratic",)}}, "and changes 'energy' of",

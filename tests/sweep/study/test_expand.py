@@ -68,7 +68,7 @@ def test_tables_of_one_name_are_grids_of_one_experiment():
 )
 def test_tables_of_one_name_agree_on_all_but_their_axes(changes, message):
     (problem,) = problems(tables_of_one_name({}, changes))
-    assert problem.startswith("s.toml:12: experiment[1].name: the tables of the name 'only'")
+    assert problem.startswith("s.toml:12: experiment[1].name: the tables named 'only'")
     assert message in problem
 
 

@@ -83,9 +83,9 @@ def test_functions_take_the_path_of_a_store(undisturbed):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda tree: sweep.grid(tree), "experiments one, two: say which, experiment = 'one'"),
+        (lambda tree: sweep.grid(tree), "experiments one, two: choose one, experiment = 'one'"),
         (lambda tree: sweep.order_table(tree, experiment="on"), "Did you mean 'one'"),
-        (lambda tree: sweep.order_table(tree["one"], experiment="one"), "is one experiment"),
+        (lambda tree: sweep.order_table(tree["one"], experiment="one"), "a single experiment"),
         (lambda tree: sweep.order_table(5), "5 is no study; expected the path of a store"),
         (lambda tree: sweep.order_table("no.zarr"), "no.zarr"),
     ],
