@@ -13,6 +13,7 @@ from collections.abc import Callable
 from integrators.compiler.elements import DOUBLE, LANES, Element, as_elements, as_numbers
 from integrators.compiler.kernels import (
     ElementSignature,
+    Inlined,
     Kernel,
     Signature,
     function_at,
@@ -20,7 +21,7 @@ from integrators.compiler.kernels import (
     types,
     whole_state,
 )
-from integrators.compiler.lanes import array, flat, number_of, select, vectors
+from integrators.compiler.lanes import all_lanes, array, flat, number_of, select, vectors
 from integrators.compiler.vectors import get, put
 from integrators.compiler.views import frame, rows_of, tail
 from integrators.status import (
@@ -197,6 +198,32 @@ def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignat
     return lambda _: made
 
 
+def _apart(kernel: Kernel, rows: int) -> Inlined:
+    """A `whole_state` function to be inlined, on a copy of the state and a scratch of its own.
+
+    A method indexes its scratch by its stages: what lies beside that, LLVM leaves in memory, and
+    this it keeps in registers. What the function writes beyond its scratch goes where it would go
+    in `work`, so that it is found there.
+    """
+    of, size = kernel.inline, kernel.work(rows)
+    own_state, own_scratch = frame(3 * rows), frame(size + GUARD)
+
+    @inlined
+    def function(t, y, p, out, work):
+        count = min(y.shape[0], rows)  # fewer where some spins are solved for after others
+        state, scratch = rows_of(own_state(work), 0, count), own_scratch(work)
+        for i in range(count):
+            put(state, i, get(y, i))
+        for i in range(size, size + GUARD):
+            scratch[i] = UNTOUCHED
+        of(t, state, p, out, scratch)
+        for i in range(size, size + GUARD):
+            if not all_lanes((scratch[i] <= UNTOUCHED) & (scratch[i] >= UNTOUCHED)):
+                work[i] = scratch[i]
+
+    return function
+
+
 @functools.cache
 def inlined_trajectory_kernel(
     advance: Kernel,
@@ -229,7 +256,8 @@ def inlined_trajectory_kernel(
     """
     functions = advance, function, move, pull, monitor
     as_lanes = as_elements(LANES)
-    step, of, moved, pulled, observe = (kernel.inline for kernel in functions)
+    step, moved, pulled = (kernel.inline for kernel in (advance, move, pull))
+    of, observe = (_apart(kernel, rows) for kernel in (function, monitor))
     own_state, own_report, own_scratch = frame(3 * rows), frame(REPORT_SIZE), frame(scratch)
 
     def trajectories(
