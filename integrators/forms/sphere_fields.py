@@ -12,7 +12,12 @@ from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.spheres import packed_size
 from integrators.solvers import chains
-from integrators.solvers.constraints import count_solver, solve_constrained, solver_size
+from integrators.solvers.constraints import (
+    count_solver,
+    solve_constrained,
+    solve_on_spheres,
+    solver_size,
+)
 from integrators.solvers.inertia import CHAIN, DIAGONAL
 
 
@@ -61,7 +66,7 @@ def field_kernel(gradient: Kernel, force: Kernel | None, layout: int, formulatio
         return _field_q_qdot(net, forced, layout)
     if layout == DIAGONAL:
         return _field_q_omega_diagonal(net, forced, algebra=False)
-    return _field_q_omega(net, forced, layout, _velocities)
+    return _field_q_omega(net, forced, layout, _velocities, solve_constrained)
 
 
 def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
@@ -73,7 +78,7 @@ def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Ker
     net = net_gradient_kernel(gradient, force, layout)
     if layout == DIAGONAL:
         return _field_q_omega_diagonal(net, force is not None, algebra=True)
-    return _field_q_omega(net, force is not None, layout, _algebra)
+    return _field_q_omega(net, force is not None, layout, _algebra, solve_on_spheres)
 
 
 @inlined
@@ -131,7 +136,7 @@ def _field_q_qdot_diagonal(net: Kernel, forced: bool) -> Kernel:
     return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
 
 
-def _field_q_omega(net: Kernel, forced: bool, layout: int, made: Inlined) -> Kernel:
+def _field_q_omega(net: Kernel, forced: bool, layout: int, made: Inlined, solve: Inlined) -> Kernel:
     """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
@@ -153,7 +158,7 @@ def _field_q_omega(net: Kernel, forced: bool, layout: int, made: Inlined) -> Ker
         _apply_beside_diagonal(u, p, n, layout, r)
         for i in range(n):
             put(r, i, sub(get(r, i), get(g, i)))
-        solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
+        solve(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
         for i in range(n):
             one, two = made(get(y, i), get(y, n + i), get(u, i))
             put(out, i, one)
