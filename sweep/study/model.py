@@ -404,7 +404,7 @@ _group_of_axes = _must_be(
 
 
 def _kind_of_statistics(value: object) -> str:
-    return "sparse" if isinstance(value, str) and value.startswith("every ") else "one"
+    return "sparse" if isinstance(value, str) and re.search(r"\d|every ", value) else "one"
 
 
 Sparse = _name("every ([2-9]|[1-9][0-9]{1,8})", "'every N' for one step in N, from 2")
