@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +126,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; without C++ beside it, or without a figure to reach, None.
+    """One line of the table; without a figure to reach, None.
 
     `statistics` is ours with the statistics of every step, whose `cost` is its ratio to `ours`;
     `sparse_cost` is that of the statistics of one step in `SPARSE`.
@@ -137,12 +137,12 @@ class Row:
     statistics: float
     cost: float
     sparse_cost: float
-    cpp: float | None = None
-    ratio: float | None = None
-    with_statistics: float | None = None
+    cpp: float
+    ratio: float
+    with_statistics: float
+    difference: float
     figure: str | None = None
     holds: bool | None = None
-    difference: float | None = None
 
     @property
     def cheap(self):
@@ -154,14 +154,14 @@ class Row:
 class Comparison:
     """What is timed: a case, ours without and with statistics, and what it stands beside.
 
-    `cpp` is C++, or the `peer`, without statistics; None for a comparison with `bound` in ns.
+    `cpp` is C++, or the `peer`, without statistics; `bound`, of the ratio to it.
     `exact` says that the arithmetic is the same, so that the states must be, to the last bit;
     `last` is where its rows end: −1 for a peer that keeps no work.
     """
 
     what: str
     case: Case
-    cpp: Peer | None = None
+    cpp: Peer
     bound: float | None = None
     exact: bool = True
     peer: str = "C++"
@@ -169,8 +169,6 @@ class Comparison:
 
     def difference(self):
         """Largest difference of the states of ours and C++ after some steps; exits if too large."""
-        if self.cpp is None:
-            return None
         case = self.case
         ours = case.state_after(case.ours(), CHECKED_STEPS)
         theirs = case.state_after(self.cpp.checked, CHECKED_STEPS)
@@ -187,21 +185,19 @@ class Comparison:
     def timers(self):
         """Of ours, of ours with both kinds of statistics, and of what it stands beside."""
         runs = [self.case.ours(every) for every in (0, 1, SPARSE)]
-        return [self.case.timer(run) for run in [*runs, *([self.cpp.timed] if self.cpp else [])]]
+        return [self.case.timer(run) for run in (*runs, self.cpp.timed)]
 
     def row(self, times, difference):
         """The line for the times measured."""
-        ours, statistics, sparse, *cpp = times
-        measured = (self.what, ours, statistics, statistics / ours, sparse / ours)
-        if cpp:
-            measured += (cpp[0], ours / cpp[0], statistics / cpp[0])
-        else:
-            measured += (None, None, None)
+        ours, statistics, sparse, cpp = times
+        measured = Row(
+            self.what, ours, statistics, statistics / ours, sparse / ours, cpp, ours / cpp,
+            statistics / cpp, difference,
+        )  # fmt: skip
         if self.bound is None:
-            return Row(*measured, difference=difference)
-        figure = f"≤ {self.bound:g} × {self.peer}" if cpp else f"≤ {self.bound:g} ns"
-        holds = (ours / cpp[0] if cpp else ours) <= self.bound
-        return Row(*measured, figure, holds, difference)
+            return measured
+        figure = f"≤ {self.bound:g} × {self.peer}"
+        return replace(measured, figure=figure, holds=measured.ratio <= self.bound)
 
 
 def measure(compared):
@@ -230,11 +226,9 @@ def table(rows):
     for row in rows:
         holds = {None: "–", True: "yes", False: "no"}[row.holds]
         lines.append(
-            (row.what, cell(row.ours, ".1f"), cell(row.cpp, ".1f"), cell(row.ratio, ".2f"),
-             row.figure or "–", holds, cell(row.statistics, ".1f"),
-             cell(row.with_statistics, ".2f"), cell(row.cost, ".2f"),
-             cell(row.sparse_cost, ".2f"), "yes" if row.cheap else "no",
-             cell(row.difference, ".1g"))
+            (row.what, f"{row.ours:.1f}", f"{row.cpp:.1f}", f"{row.ratio:.2f}", row.figure or "–",
+             holds, f"{row.statistics:.1f}", f"{row.with_statistics:.2f}", f"{row.cost:.2f}",
+             f"{row.sparse_cost:.2f}", "yes" if row.cheap else "no", f"{row.difference:.1g}")
         )  # fmt: skip
     return columns(lines)
 
