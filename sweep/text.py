@@ -144,6 +144,13 @@ def count_with_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def steps_in_words(every: int) -> str:
+    """``every step``, or ``every 10th step`` of so many."""
+    suffixes = {} if every % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}
+    ordinal = f"{every}{suffixes.get(every % 10, 'th')} " if every > 1 else ""
+    return f"every {ordinal}step"
+
+
 def data_frame(data: Any, columns: list[str] | None = None) -> "pandas.DataFrame":
     """Make a `pandas.DataFrame`; the first call imports pandas, which takes 0.3 s.
 

@@ -142,6 +142,11 @@ class SpheresLagrangian:
         """Whether the bodies are coupled through the potential only."""
         return self.layout == DIAGONAL
 
+    @property
+    def unrolled(self) -> int:
+        """The number of bodies for which loops over them are unrolled, of a full matrix; or 0."""
+        return 2 if (self.layout, self.bodies) == (FULL, 2) else 0
+
     @functools.cached_property
     def packed(self) -> np.ndarray:
         """M and M⁻¹ as `layout` says, then the system's own parameters.
@@ -169,7 +174,9 @@ class SpheresLagrangian:
     def vector_field(self, formulation: str = "q_omega") -> VectorField:
         """The equations of motion, (2.9)–(2.10) in ``q_omega`` and (2.7) in ``q_qdot``."""
         return VectorField(
-            field=_field(self.potential_gradient, self.force, self.layout, formulation),
+            field=_field(
+                self.potential_gradient, self.force, self.layout, formulation, self.unrolled
+            ),
             monitor=self.monitor(formulation),
             projections={
                 "projected": spheres.project_position,
@@ -189,7 +196,7 @@ class SpheresLagrangian:
         hamiltonian = formulation == "q_pi"
         made = _hamiltonian_generator if hamiltonian else _generator
         return HomogeneousFlow(
-            generator=made(self.potential_gradient, self.force, self.layout),
+            generator=made(self.potential_gradient, self.force, self.layout, self.unrolled),
             action=tangent_spheres(self.bodies, self.forced),
             energy=self.monitor(formulation),
             parameters=self.packed,

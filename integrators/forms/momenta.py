@@ -48,14 +48,16 @@ def _count_solve(n: int, layout: int) -> int:
     return 7 * n + (0 if layout == DIAGONAL else count_solver(n, layout))
 
 
-def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
+def generator_kernel(
+    gradient: Kernel, force: Kernel | None, layout: int, bodies: int = 0
+) -> Kernel:
     """f = (∂H/∂π_i, ∂H/∂q_i − F_i) in se(3)ⁿ, whose action moves (q, π)."""
     net = net_gradient_kernel(gradient, force, layout)
     net_gradient, forced = net.inline, force is not None
     extra = int(forced)
 
     def generator(t, y, p, out, work):
-        n = y.shape[0] // 2
+        n = bodies or y.shape[0] // 2
         v, state = rows_of(work, 0, n), rows_of(work, 3 * n, 2 * n)
         g = rows_of(work, 9 * n, n + extra)
         multipliers, scratch = tail(work, 12 * n + 3 * extra), tail(work, 13 * n + 3 * extra)
@@ -75,7 +77,7 @@ def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Ker
         n = rows // 2
         return 13 * n + 3 + max(_count_solve(n, layout), net.work(rows))
 
-    return Kernel(generator, whole_state, (net, layout), work)
+    return Kernel(generator, whole_state, (net, layout, bodies), work)
 
 
 def monitor_kernel(potential: Kernel, layout: int, forced: bool) -> Kernel:

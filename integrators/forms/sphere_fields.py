@@ -12,7 +12,12 @@ from integrators.compiler.vectors import axpy, cross, dot, get, put, scale, sub
 from integrators.compiler.views import rows, rows_of, tail
 from integrators.forms.spheres import packed_size
 from integrators.solvers import chains
-from integrators.solvers.constraints import count_solver, solve_constrained, solver_size
+from integrators.solvers.constraints import (
+    count_solver,
+    solve_constrained,
+    solve_on_spheres,
+    solver_size,
+)
 from integrators.solvers.inertia import CHAIN, DIAGONAL
 
 
@@ -51,8 +56,13 @@ def net_gradient_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> 
     return Kernel(net_gradient_with_force, whole_state, (gradient, force, layout), work)
 
 
-def field_kernel(gradient: Kernel, force: Kernel | None, layout: int, formulation: str) -> Kernel:
-    """The vector field of the Lagrangian in one formulation, on the embedding space."""
+def field_kernel(
+    gradient: Kernel, force: Kernel | None, layout: int, formulation: str, bodies: int = 0
+) -> Kernel:
+    """The vector field of the Lagrangian in one formulation, on the embedding space.
+
+    `bodies` is their number as a constant of the compilation, for which loops are unrolled; or 0.
+    """
     net = net_gradient_kernel(gradient, force, layout)
     forced = force is not None
     if formulation == "q_qdot":
@@ -61,10 +71,12 @@ def field_kernel(gradient: Kernel, force: Kernel | None, layout: int, formulatio
         return _field_q_qdot(net, forced, layout)
     if layout == DIAGONAL:
         return _field_q_omega_diagonal(net, forced, algebra=False)
-    return _field_q_omega(net, forced, layout, _velocities)
+    return _field_q_omega(net, forced, layout, _velocities, solve_constrained, bodies)
 
 
-def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Kernel:
+def generator_kernel(
+    gradient: Kernel, force: Kernel | None, layout: int, bodies: int = 0
+) -> Kernel:
     """f = (ω_i, q_i × ω̇_i) in se(3)ⁿ, whose action moves (q, ω) as the Lagrangian does.
 
     Celledoni, Çokaj, Leone, Murari and Owren, *Lie group integrators for mechanical systems*,
@@ -73,7 +85,7 @@ def generator_kernel(gradient: Kernel, force: Kernel | None, layout: int) -> Ker
     net = net_gradient_kernel(gradient, force, layout)
     if layout == DIAGONAL:
         return _field_q_omega_diagonal(net, force is not None, algebra=True)
-    return _field_q_omega(net, force is not None, layout, _algebra)
+    return _field_q_omega(net, force is not None, layout, _algebra, solve_on_spheres, bodies)
 
 
 @inlined
@@ -131,16 +143,18 @@ def _field_q_qdot_diagonal(net: Kernel, forced: bool) -> Kernel:
     return Kernel(field, whole_state, (net,), lambda rows: 6 * rows + net.work(rows))
 
 
-def _field_q_omega(net: Kernel, forced: bool, layout: int, made: Inlined) -> Kernel:
+def _field_q_omega(
+    net: Kernel, forced: bool, layout: int, made: Inlined, solve: Inlined, bodies: int
+) -> Kernel:
     """(2.9) through u_j = ω̇_j × q_j: Σ_j M̃_ij u_j = r_i + λ_i q_i with q_i·u_i = 0,
 
     where M̃ is M with M_ii/(q_i·q_i) on its diagonal and r_i = Σ_{j≠i} M_ij |ω_j|² q_j − ∂V_i.
     """
     net_gradient, extra = net.inline, int(forced)
 
-    def field(t, y, p, out, work):
-        n = y.shape[0] // 2
-        r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
+    def field(t, state, p, out, work):
+        n = bodies or state.shape[0] // 2
+        y, r, scratch = rows(state, 0, 2 * n), rows_of(work, 0, n), tail(work, 3 * n)
         g, multipliers = rows(out, 0, n + extra), tail(scratch, solver_size(n, layout))
         net_gradient(t, y, p, g, scratch)
         if forced:
@@ -153,13 +167,13 @@ def _field_q_omega(net: Kernel, forced: bool, layout: int, made: Inlined) -> Ker
         _apply_beside_diagonal(u, p, n, layout, r)
         for i in range(n):
             put(r, i, sub(get(r, i), get(g, i)))
-        solve_constrained(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
+        solve(p, n, layout, rows(y, 0, n), r, multipliers, u, scratch)
         for i in range(n):
             one, two = made(get(y, i), get(y, n + i), get(u, i))
             put(out, i, one)
             put(u, i, two)
 
-    made_from = (net, layout, made.__name__)
+    made_from = (net, layout, made.__name__, bodies)
     return Kernel(field, whole_state, made_from, _constrained_work(net, layout))
 
 

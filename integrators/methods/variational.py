@@ -264,11 +264,10 @@ def _bind(form: SpheresLagrangian, integrator: Integrator) -> Problem:
     n, stages = form.bodies, len(integrator.stages)
     gradient = form.net_gradient
     explicit = form.diagonal
-    unrolled = 2 if (form.layout, n) == (FULL, 2) else 0
     memory = explicit_memory(n, stages) if explicit else implicit_memory(n, stages)
     work = gradient.work(form.rows) + (0 if explicit else implicit_work(n, form.layout))
     return Problem(
-        advance=ADVANCE[form.layout, int(form.forced), unrolled],
+        advance=ADVANCE[form.layout, int(form.forced), form.unrolled],
         function=gradient,
         monitor=form.monitor(),
         constants=integrator.stages,

@@ -79,8 +79,7 @@ solver_size = inlined(count_solver)
 def solve_constrained(p, n, layout, q, r, multipliers, x, work):
     """Solve Σ_j M̃_ij x_j = r_i + λ_i q_i, q_i·x_i = b_i for x; b is in `multipliers`.
 
-    M̃ is M with M_ii/(q_i·q_i) on its diagonal. With W = M̃⁻¹ the multipliers follow from
-    Σ_j W_ij (q_i·q_j) λ_j = b_i − q_i·(W r)_i. Overwrites r.
+    M̃ is M with M_ii/(q_i·q_i) on its diagonal. Overwrites r.
     """
     if layout == CHAIN:
         w, a = work, tail(work, chains.HALF * n)
@@ -88,6 +87,19 @@ def solve_constrained(p, n, layout, q, r, multipliers, x, work):
     else:
         w, a = work, tail(work, n * n)
         _invert_stretched(p, n, q, a, w)
+    _solve_by_inverse(w, n, layout, q, r, multipliers, x, a)
+
+
+@inlined
+def solve_on_spheres(p, n, layout, q, r, multipliers, x, work):
+    """The same where |q_i| = 1 but for round-off: M̃ is M, whose inverse is known."""
+    w = tail(p, chains.HALF * n if layout == CHAIN else n * n)
+    _solve_by_inverse(w, n, layout, q, r, multipliers, x, work)
+
+
+@inlined
+def _solve_by_inverse(w, n, layout, q, r, multipliers, x, a):
+    """`solve_constrained` with W = M̃⁻¹: Σ_j W_ij (q_i·q_j) λ_j = b_i − q_i·(W r)_i."""
     for i in range(n):
         put(x, i, scale(0.0, get(r, i)))
     apply_inverse(w, n, layout, r, x, x)

@@ -75,7 +75,7 @@ class AdaptiveProblem:
         (rows, 3), in the problem's formulation at ``times[0] = 0``, or resumed from a `checkpoint`
         at ``times[0]`` or before the next sample; in double-double states and times have a last
         axis of high and low;
-        `statistics` says whether to keep the statistics of every step, `history` whether to keep
+        `statistics` says of one step in how many to keep statistics, `history` whether to keep
         every attempted step; after `most` attempted steps it stops before the next sample.
     function : Kernel
         The vector field or generator.
@@ -299,7 +299,7 @@ def run_adaptive(
     members: np.ndarray,
     times: np.ndarray | Sequence[float],
     tolerance: float,
-    statistics: bool = False,
+    statistics: int = 0,
     history: bool = False,
     checkpoints: np.ndarray | None = None,
     bound: StepBound | None = None,
@@ -317,8 +317,8 @@ def run_adaptive(
         Sample times, from 0 on; an array of precise numbers (objects) in double-double.
     tolerance : float
         Relative tolerance, or absolute where the method says so.
-    statistics : bool
-        Whether to keep the statistics of every step.
+    statistics : int
+        Keep statistics of one accepted step in so many, the first of each interval; 0: none.
     history : bool
         Whether to keep every attempted step.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional

@@ -73,7 +73,7 @@ SMALLEST = 16 * ROUND_OFF[DOUBLE]  # a step that is smaller beside t can hardly 
 PRECISE_SMALLEST = 16 * ROUND_OFF[DOUBLE_DOUBLE]
 
 # In the settings; those of a method begin at OWN.
-TOLERANCE, LAND, MOST, LAST, OWN = range(5)
+TOLERANCE, LAND, MOST, LAST, EVERY, OWN = range(6)
 # The rows of `control`: a report, then what the loop carries from step to step.
 TIME, OLD_TIME, SIZE, FIRST_SIZE, STEPS, REJECTED, EVALUATIONS, KNOWN, COUNTED = range(
     REPORT_SIZE, REPORT_SIZE + 9
@@ -149,23 +149,26 @@ def _end_at_bound(settings, control):
 
 
 @inlined
-def _count(monitor, control, y, p, work, statistics):
+def _count(monitor, settings, control, y, p, work, statistics):
     """Add the state at the end of the last step to the statistics of its sample interval."""
+    within = double_of(control[WITHIN])
+    control[WITHIN] += 1.0
+    if within % settings[EVERY] > 0.0:
+        return
     observed = rows_of(work, 0, 1)
     monitor(control[TIME], y, p, observed, tail(work, 3))
     for m in range(MONITORED):
         error = observed[0, m] - control[BASELINE + m]
-        if control[WITHIN] == 0.0:
+        if within == 0.0:
             first_error(statistics, m, error)
         else:
             next_error(statistics, m, error)
-    control[WITHIN] += 1.0
 
 
 @inlined
-def _close(control, statistics):
+def _close(settings, control, statistics):
     """Sums to means; NaN where no step ended in the interval, or one failed."""
-    steps = int(control[WITHIN])
+    steps = math.ceil(double_of(control[WITHIN]) / settings[EVERY])
     control[WITHIN] = 0.0
     if steps > 0 and control[STATUS_ROW] <= COMPLETE:
         end_errors(statistics, steps)
@@ -223,7 +226,7 @@ def loop(
             while True:
                 if statistics.shape[0] > 0 and control[COUNTED] == 0.0 and control[TIME] <= t:
                     if control[STEPS] > 0.0:
-                        _count(monitor, control, y, p, work, statistics[s])
+                        _count(monitor, settings, control, y, p, work, statistics[s])
                     control[COUNTED] = 1.0
                 if control[STATUS_ROW] > COMPLETE or control[TIME] >= t:
                     break
@@ -248,7 +251,7 @@ def loop(
             taken[s, COVERING] = control[TIME] - control[OLD_TIME]
             taken[s, REJECTED_SO_FAR] = control[REJECTED]
             if statistics.shape[0] > 0:
-                _close(control, statistics[s])
+                _close(settings, control, statistics[s])
             control[REACHED] += 1.0
 
     @functools.cache
@@ -321,7 +324,7 @@ class Looped:
         times: np.ndarray,
         tolerance: float,
         bound: StepBound,
-        statistics: bool,
+        statistics: int,
         history: bool = False,
         checkpoint: np.ndarray | None = None,
         most: int | None = None,
@@ -336,7 +339,7 @@ class Looped:
         own = self.settings(problem.options, tolerance)
         before = int(np.sum(carried[values][[STEPS, REJECTED]]))
         last = math.inf if most is None else before + most
-        settings = np.array([tolerance, land, bound.most, last, *own], dtype=float)
+        settings = np.array([tolerance, land, bound.most, last, statistics, *own], dtype=float)
         given = problem, state, times, settings, statistics, carried
         found = self._run(*given, np.zeros((0, ATTEMPT)))
         if history:  # its length is known now, and the run is the same again
@@ -351,7 +354,7 @@ class Looped:
         state: np.ndarray,
         times: np.ndarray,
         settings: np.ndarray,
-        statistics: bool,
+        statistics: int,
         carried: np.ndarray,
         history: np.ndarray,
     ) -> Solution:

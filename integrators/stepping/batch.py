@@ -30,7 +30,7 @@ class Batch:
         States at the sample times that were reached, in the problem's formulation; with a last axis
         of high and low in double-double.
     statistics : ndarray, shape (members, S, 2, 5)
-        Statistics of energy (balance) and unit length error over the steps of each interval: mean,
+        Statistics of energy (balance) and unit length error over steps of each interval: mean,
         minimum, maximum, mean and maximum of the absolute value. S = 0 where none were asked for.
     report : ndarray, shape (members, 6)
         Rows of `integrators.status`: status, stop step and residual, iterations, evaluations.
@@ -83,7 +83,7 @@ def run_batch(
     step_size: Number,
     steps: int | np.ndarray,
     samples: int,
-    statistics: bool = False,
+    statistics: int = 0,
     start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
     most: int | None = None,
@@ -101,8 +101,8 @@ def run_batch(
         Steps in each sample interval.
     samples : int
         Number of sample intervals.
-    statistics : bool
-        Whether to keep the statistics of every step.
+    statistics : int
+        Keep statistics of one step in so many, and of that to each sample; 0: none.
     start_time : float
         Time at which step 0 begins.
     checkpoints : ndarray, shape (members, problem.checkpoint_size), optional
@@ -127,7 +127,7 @@ def run_states(
     step_size: Number,
     steps: int | np.ndarray,
     samples: int,
-    statistics: bool = False,
+    statistics: int = 0,
     start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
     most: int | None = None,
@@ -158,8 +158,9 @@ def run_states(
             stats[:1] = run.statistics
         with calling_python():
             trajectory(
-                clock, first, begun, last, upto, problem.constants, problem.options, y, run.memory,
-                problem.parameters, work, run.baseline, sampled, stats, run.report,
+                clock, first, begun, last, upto, int(statistics), problem.constants,
+                problem.options, y, run.memory, problem.parameters, work, run.baseline, sampled,
+                stats, run.report,
             )  # fmt: skip
         first = begun = int(upto[-1])
         states.append(sampled)
@@ -167,7 +168,7 @@ def run_states(
         kept.append(stats)
     values, stats = values_at(element), np.concatenate(kept)
     run.statistics[...] = stats[reached] if len(stats) > reached else 0.0
-    if within and not statistics:  # nobody has seen the state between two samples
+    if within and (not statistics or within % statistics):  # nobody has seen the state there
         run.report[values][status.EVALUATIONS] -= problem.seen
     return Batch(
         states=run.members_first(np.concatenate(states)[: reached + 1]),

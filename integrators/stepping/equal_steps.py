@@ -100,7 +100,7 @@ class EqualSteps:
         times: np.ndarray,
         tolerance: float,
         bound: StepBound,
-        statistics: bool,
+        statistics: int,
         history: bool = False,
         checkpoint: np.ndarray | None = None,
         most: int | None = None,
@@ -192,7 +192,7 @@ class EqualSteps:
         return int(own + reports[:, status_of.EVALUATIONS].sum())
 
     def _solution_without_steps(
-        self, state: np.ndarray, times: np.ndarray, statistics: bool, checkpoint: np.ndarray
+        self, state: np.ndarray, times: np.ndarray, statistics: int, checkpoint: np.ndarray
     ) -> Solution:
         """The `Solution` where steps are not counted yet, or cannot be: the initial state alone."""
         head = self._parts(checkpoint)["head"]

@@ -2,9 +2,9 @@
 
 A method is a kernel ``advance`` (signature `method_signature`) that takes a number of steps; a
 system is the kernel it needs (gradient, field) and a ``monitor``. The kernel of `trajectory_kernel`
-lets the method step from sample to sample and keeps the statistics of every step. All that a method
-carries from step to step is in ``y`` and ``memory``: a run stops after any step, and continues from
-them, and from the statistics of an interval that is not over, bit for bit.
+lets the method step from sample to sample and keeps statistics of the steps, or of one in so many.
+All that a method carries from step to step is in ``y`` and ``memory``: a run stops after any step,
+and continues from them, and from the statistics of an interval that is not over, bit for bit.
 """
 
 import functools
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from integrators.compiler.elements import DOUBLE, LANES, Element, as_elements, as_numbers
 from integrators.compiler.kernels import (
     ElementSignature,
+    Inlined,
     Kernel,
     Signature,
     function_at,
@@ -20,7 +21,7 @@ from integrators.compiler.kernels import (
     types,
     whole_state,
 )
-from integrators.compiler.lanes import array, flat, number_of, select, vectors
+from integrators.compiler.lanes import all_lanes, array, flat, number_of, select, vectors
 from integrators.compiler.vectors import get, put
 from integrators.compiler.views import frame, rows_of, tail
 from integrators.status import (
@@ -67,7 +68,7 @@ def first_error(statistics, m, value):
 
 @inlined
 def next_error(statistics, m, value):
-    """Add the signed error of quantity m after another step to the statistics of the interval.
+    """Add the signed error of quantity m after a later step to the statistics of the interval.
 
     Statistics that follow from others are left to `end_errors`: half of those of the unit length
     error, which is never negative.
@@ -82,7 +83,7 @@ def next_error(statistics, m, value):
 
 @inlined
 def end_errors(statistics, steps):
-    """Complete the statistics of an interval: from sums over its steps means, from ends sizes."""
+    """Complete the statistics of an interval: means from sums over steps, sizes from ends."""
     for m in range(MONITORED):
         mean = statistics[m, MEAN] / steps
         least, most = abs(statistics[m, MINIMUM]), abs(statistics[m, MAXIMUM])
@@ -96,16 +97,17 @@ def end_errors(statistics, steps):
 
 @inlined
 def _run(
-    advance, function, move, pull, monitor, clock, first, begun, last, ends, constants, options,
-    y, memory, p, work, baseline, samples, statistics, report,
+    advance, function, move, pull, monitor, clock, first, begun, last, ends, every, constants,
+    options, y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
     """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
 
     `clock` is the time of step 0 and the step size. The first step is `first`; `ends` ascend from
     there. The first sample interval begins with step `begun`, and the run stops before step `last`:
     samples from the first of `ends` on that is larger are not reached.
-    `statistics`, shape ``(S, MONITORED, STATISTICS)``, has no entries if none are wanted. Of an
-    interval that is not over it has what goes on from there, in the first entry of the next call.
+    `statistics`, shape ``(S, MONITORED, STATISTICS)``, are of one step in `every`, counted from the
+    sample before, and of the step to the sample itself; of none, without entries, if that is 0. An
+    interval that is not over has what goes on from there, in the first entry of the next call.
     `baseline`, the monitored values of the initial state, is set by the run that starts at step 0
     and read by those that continue.
     """
@@ -115,31 +117,31 @@ def _run(
         monitor(t0, y, p, observed, scratch)
         baseline[0] = observed[0, 0]
         baseline[1] = 0.0
-    k, begin = first, begun
+    k, begin, pace = first, begun, max(1, every)
+    seen = begin + (first - begin) // pace * pace
     for s in range(samples.shape[0]):
         upto = min(ends[s], last)
-        at_once = upto - k
-        if statistics.shape[0] > 0:
-            at_once = 1
         while k < upto:
+            to = upto if every == 0 else min(seen + every, upto)
             advance(
-                function, move, pull, t0, h, k, at_once, constants, options, y, memory, p,
-                scratch, report,
+                function, move, pull, t0, h, k, to - k, constants, options, y, memory, p, scratch,
+                report,
             )  # fmt: skip
-            k += at_once
-            if statistics.shape[0] > 0:
+            k = to
+            if every > 0 and (k == seen + every or k == ends[s]):
                 monitor(t0 + k * h, y, p, observed, scratch)
                 for m in range(MONITORED):
                     error = observed[0, m] - baseline[m]
-                    if k == begin + 1:
+                    if seen == begin:
                         first_error(statistics[s], m, error)
                     else:
                         next_error(statistics[s], m, error)
+                seen = k
         if k < ends[s]:
             break
-        if statistics.shape[0] > 0:
-            end_errors(statistics[s], k - begin)
-        begin = k
+        if every > 0:
+            end_errors(statistics[s], (k - begin + every - 1) // every)
+        begin = seen = k
         for i in range(y.shape[0]):
             for c in range(3):
                 samples[s, i, c] = y[i, c]
@@ -149,9 +151,9 @@ def _run(
 def trajectory_kernel(element: Element) -> Kernel:
     """The kernel of the loop for an `Element`, with as many trajectories as that has side by side.
 
-    ``trajectory(advance, function, move, pull, monitor, clock, first, begun, last, ends, constants,
-    options, y, memory, p, work, baseline, samples, statistics, report)`` takes the addresses of
-    functions; arrays of elements are float64 with the axes of the element.
+    ``trajectory(advance, function, move, pull, monitor, clock, first, begun, last, ends, every,
+    constants, options, y, memory, p, work, baseline, samples, statistics, report)`` takes the
+    addresses of functions; arrays of elements are float64 with the axes of the element.
     """
     method, whole = (
         function_at(types.FunctionType(of(element.type))) for of in (method_signature, whole_state)
@@ -159,14 +161,14 @@ def trajectory_kernel(element: Element) -> Kernel:
     elements, numbers = as_elements(element), as_numbers(element)
 
     def trajectories(
-        advance, function, move, pull, monitor, clock, first, begun, last, ends, constants, options,
-        y, memory, p, work, baseline, samples, statistics, report,
+        advance, function, move, pull, monitor, clock, first, begun, last, ends, every, constants,
+        options, y, memory, p, work, baseline, samples, statistics, report,
     ):  # fmt: skip
         _run(
             method(advance), whole(function), whole(move), whole(pull), whole(monitor),
-            numbers(clock), first, begun, last, ends, numbers(constants), options, elements(y),
-            elements(memory), numbers(p), elements(work), elements(baseline), elements(samples),
-            elements(statistics), elements(report),
+            numbers(clock), first, begun, last, ends, every, numbers(constants), options,
+            elements(y), elements(memory), numbers(p), elements(work), elements(baseline),
+            elements(samples), elements(statistics), elements(report),
         )  # fmt: skip
 
     return Kernel(trajectories, _trajectory_signature(element), (element.name,))
@@ -189,11 +191,37 @@ def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignat
     floats, numbers = _array_types(element)
     count = types.int64
     made = types.void(
-        *[types.int64] * addresses, numbers(), count, count, count, flat(count), numbers(),
+        *[types.int64] * addresses, numbers(), count, count, count, flat(count), count, numbers(),
         flat(types.float64), floats(2), floats(1), numbers(), floats(1), floats(1), floats(3),
         floats(3), floats(1),
     )  # fmt: skip
     return lambda _: made
+
+
+def _apart(kernel: Kernel, rows: int) -> Inlined:
+    """A `whole_state` function to be inlined, on a copy of the state and a scratch of its own.
+
+    A method indexes its scratch by its stages: what lies beside that, LLVM leaves in memory, and
+    this it keeps in registers. What the function writes beyond its scratch goes where it would go
+    in `work`, so that it is found there.
+    """
+    of, size = kernel.inline, kernel.work(rows)
+    own_state, own_scratch = frame(3 * rows), frame(size + GUARD)
+
+    @inlined
+    def function(t, y, p, out, work):
+        count = min(y.shape[0], rows)  # fewer where some spins are solved for after others
+        state, scratch = rows_of(own_state(work), 0, count), own_scratch(work)
+        for i in range(count):
+            put(state, i, get(y, i))
+        for i in range(size, size + GUARD):
+            scratch[i] = UNTOUCHED
+        of(t, state, p, out, scratch)
+        for i in range(size, size + GUARD):
+            if not all_lanes((scratch[i] <= UNTOUCHED) & (scratch[i] >= UNTOUCHED)):
+                work[i] = scratch[i]
+
+    return function
 
 
 @functools.cache
@@ -228,11 +256,12 @@ def inlined_trajectory_kernel(
     """
     functions = advance, function, move, pull, monitor
     as_lanes = as_elements(LANES)
-    step, of, moved, pulled, observe = (kernel.inline for kernel in functions)
+    step, moved, pulled = (kernel.inline for kernel in (advance, move, pull))
+    of, observe = (_apart(kernel, rows) for kernel in (function, monitor))
     own_state, own_report, own_scratch = frame(3 * rows), frame(REPORT_SIZE), frame(scratch)
 
     def trajectories(
-        clock, first, begun, last, ends, constants, options, y, memory, p, unused, baseline,
+        clock, first, begun, last, ends, every, constants, options, y, memory, p, unused, baseline,
         samples, statistics, report,
     ):  # fmt: skip
         given, noted = as_lanes(y), as_lanes(report)
@@ -247,8 +276,8 @@ def inlined_trajectory_kernel(
         for i in range(scratch - GUARD, scratch):
             work[i] = UNTOUCHED
         _run(
-            step, of, moved, pulled, observe, clock, first, begun, last, ends, constants, options,
-            state, as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
+            step, of, moved, pulled, observe, clock, first, begun, last, ends, every, constants,
+            options, state, as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
             as_lanes(statistics), running,
         )  # fmt: skip
         for i in range(rows):

@@ -104,7 +104,7 @@ class Recommendation:
     samples : int
         Number of sample intervals until then.
     every_step : bool
-        Whether energy errors are maxima over all steps, not only over the samples.
+        Whether energy errors are maxima over steps, not only over the samples.
     best : Choice
     others : tuple of Choice
         Other integrators that were run until the end and keep the bounds, the cheapest first.

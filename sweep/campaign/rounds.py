@@ -118,7 +118,7 @@ class Bound:
         return f"{value:{digits}} {self.units}".removesuffix(" 1")
 
     def largest_errors(self, dataset: xr.Dataset, every_step: bool) -> NDArray[np.float64]:
-        """The largest error of each run; that of the energy is over all steps, if recorded.
+        """The largest error of each run; that of the energy is over steps, if recorded.
 
         Infinite if the run failed, or an error is not finite.
         """
@@ -361,7 +361,7 @@ class Bench:
         self._table = self._written.get("defaults", {}) | own
         self._asked: list[Study] = []
         self._quantities = tuple(name for bound in self.bounds for name in bound.quantities)
-        self.every_step = self.experiment.statistics == "every_step"
+        self.every_step = self.experiment.statistics != variables.NO_STATISTICS
         self.is_referred = any(bound.error == GLOBAL for bound in self.bounds)
         random = sum(isinstance(own, RandomStarts) for own in self.experiment.initial_conditions)
         self.drawn, self._ensembles = random > 0, max(1, random)

@@ -25,7 +25,7 @@ from sweep.papers.agreement import (
     behaviour_of_runs,
 )
 from sweep.papers.diagnostics import mean_error_of_samples
-from sweep.text import join_with_and
+from sweep.text import join_with_and, steps_in_words
 
 CLOSE = 1e-3  # relative tolerance of a value without explicit bounds
 SUMMARIES: dict[str, Callable[[np.ndarray], Any]] = {
@@ -274,9 +274,7 @@ def _samples_in_words(runs: xr.Dataset) -> str:
     """``mean over every 5th step``, from the number of steps between samples."""
     interval = float(runs["time"].values[1] - runs["time"].values[0])
     steps = round(interval / runs["step_size"].values[0])
-    suffixes = {} if steps % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}
-    ordinal = f"{steps}{suffixes.get(steps % 10, 'th')} " if steps > 1 else ""
-    return f"mean over every {ordinal}step"
+    return f"mean over {steps_in_words(steps)}"
 
 
 class Paper(_Data):

@@ -101,10 +101,10 @@ def largest_relative_change(dataset: xr.Dataset, name: str) -> Array:
 def mean_error(dataset: xr.Dataset, name: str) -> Array:
     """The mean over all steps of the error of a quantity, such as ``energy``.
 
-    If runs have no statistics of every step, it is the mean over the samples.
+    If runs have no statistics of steps, it is the mean over the samples.
     """
     errors = read_cell_errors(dataset, name)
-    counted = errors.steps if errors.every_step else len(errors.ends) - 1
+    counted = errors.steps / errors.every if errors.every_step else len(errors.ends) - 1
     return errors.mean_abs * counted / (counted + 1)  # the start is included
 
 

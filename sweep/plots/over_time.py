@@ -30,7 +30,8 @@ from sweep.plots.style import (
     style_log_error_axis,
     style_log_time_axis,
 )
-from sweep.study.variables import LYAPUNOV, MEGNO, lyapunov_names
+from sweep.study.variables import EVERY, LYAPUNOV, MEGNO, lyapunov_names
+from sweep.text import steps_in_words
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -121,8 +122,13 @@ def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None 
     every_step = f"{energy}_error_abs_max" in table
     name = f"{energy}_error_abs_max" if every_step else f"{energy}_error"
     size = "|E − E₀|" if energy == "energy" else f"|{energy.replace('_', ' ')} error|"
-    text = f"max {size} over steps" if every_step else size
+    text = f"max {size} over {_steps(table[name])}" if every_step else size
     return _plot_over_time(table, name, text, step_size)
+
+
+def _steps(statistics: xr.DataArray) -> str:
+    """``steps``, or ``every 10th step``."""
+    return steps_in_words(statistics.attrs[EVERY]) if EVERY in statistics.attrs else "steps"
 
 
 def unit_length_over_time(
@@ -135,7 +141,7 @@ def unit_length_over_time(
     table: xr.Dataset = run_table_without_repeats(dataset)
     every_step = "unit_length_error_mean" in table
     name = "unit_length_error_mean" if every_step else "unit_length_error"
-    text = "mean |q·q − 1| over steps" if every_step else "|q·q − 1|"
+    text = f"mean |q·q − 1| over {_steps(table[name])}" if every_step else "|q·q − 1|"
     return _plot_over_time(table, name, text, step_size)
 
 

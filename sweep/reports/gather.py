@@ -22,14 +22,14 @@ from sweep.store.failures import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
 from sweep.store.progress import Progress, ProgressCounter
 from sweep.store.store import Store
+from sweep.study.variables import steps_between
 from sweep.tables import Table
 from sweep.tables.answers import ANSWERS, Answer
-from sweep.text import count_with_noun, format_number
+from sweep.text import count_with_noun, format_number, steps_in_words
 
 Fact = tuple[str, str]  # a name and its value in words
 MOST_FAILURES = 20  # failed runs of an experiment that are listed
 NO_PACKAGE = ("cpu", "libm", "system", "commit")  # entries of an environment besides packages
-WORDS = {"every_step": "over every step", "none": "of the samples alone"}
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,8 @@ def _facts(runs: xr.Dataset) -> Iterator[Fact]:
     time = axis_label_with_units(runs["time"], f"{fixed['duration']:g}", "{} {}")
     yield "Duration", f"{time}, {runs.sizes['time'] - 1:,} sample intervals"
     yield "Recorded", ", ".join(fixed["record"])
-    yield "Statistics", WORDS.get(fixed["statistics"], fixed["statistics"])
+    every = steps_between(fixed["statistics"])
+    yield "Statistics", f"over {steps_in_words(every)}" if every else "of the samples alone"
     given = dict(fixed["reference"] or {})
     method = given.pop("integrator", "")
     settings = ", ".join(f"{k} = {format_number(v)}" for k, v in given.items())

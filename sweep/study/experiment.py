@@ -217,7 +217,8 @@ class ResolvedExperiment:
     record : tuple of str
         Quantities of the system, ``state``, ``step_size``, ``rejected_steps`` and the keys of
         `variables.STRUCTURE`.
-    statistics : {"every_step", "none"}
+    statistics : str
+        ``every_step``, ``every 10`` or ``none``.
     reference : Reference or None
     exclude : tuple of Rule
         Rules that leave out runs.

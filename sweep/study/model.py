@@ -55,7 +55,7 @@ from sweep.plugins.written import PythonMethod
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
 from sweep.study.text import as_written, format_key_path
 from sweep.study.time_axis import spaced_values
-from sweep.study.variables import LYAPUNOV, MEGNO, STRUCTURE
+from sweep.study.variables import EVERY_STEP, LYAPUNOV, MEGNO, STRUCTURE
 
 FORMAT = 1
 STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # also valid as a file name
@@ -403,6 +403,13 @@ _group_of_axes = _must_be(
 )
 
 
+def _kind_of_statistics(value: object) -> str:
+    return "sparse" if isinstance(value, str) and re.search(r"\d|every ", value) else "one"
+
+
+Sparse = _name("every ([2-9]|[1-9][0-9]{1,8})", "'every N' for one step in N, from 2")
+
+
 # --- tables of a study ------------------------------------------------------------------------
 
 
@@ -425,7 +432,9 @@ class ExperimentTable(Table):
     duration: Declarable
     samples: Annotated[Any, OneOf(one=Integer, table=PerDecadeTable)]
     record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
-    statistics: Literal["every_step", "none"] = "every_step"
+    statistics: Annotated[
+        Any, OneOf(_kind_of_statistics, one=Literal["every_step", "none"], sparse=Sparse)
+    ] = EVERY_STEP
     reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
     repeat: Annotated[Integer, Field(ge=1)] = 1
     max_steps: Annotated[Integer, Field(ge=1, le=2**53)] = MOST_STEPS

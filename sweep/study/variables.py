@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from integrators.status import STATUS
+from sweep.text import steps_in_words
 
 if TYPE_CHECKING:
     from systems import Quantity, System
@@ -21,13 +22,15 @@ RUN_COORDINATES = (
     "run", "run_id", "in_study", "integrator", "step_size", "tolerance", "adaptive",
     "initial_condition", "ensemble", "repeat",
 )  # fmt: skip
-ENERGY_STATISTICS = {  # suffixes of the energy's error, and long names; {} is the name
-    "mean": "mean of the signed {} error over the steps of an interval",
-    "min": "least signed {} error over the steps of an interval",
-    "max": "largest signed {} error over the steps of an interval",
-    "abs_mean": "mean of |{} error| over the steps of an interval",
-    "abs_max": "largest |{} error| over the steps of an interval",
+ENERGY_STATISTICS = {  # suffixes of the energy's error, and long names: {} name, {} steps
+    "mean": "mean of the signed {} error over {} of an interval",
+    "min": "least signed {} error over {} of an interval",
+    "max": "largest signed {} error over {} of an interval",
+    "abs_mean": "mean of |{} error| over {} of an interval",
+    "abs_max": "largest |{} error| over {} of an interval",
 }
+EVERY_STEP, NO_STATISTICS = "every_step", "none"
+EVERY = "every"  # attribute of statistics of one step in so many; without it, of every step
 CURRENT_STEP_SIZE = "current_step_size"  # `step_size` is a coordinate of the runs
 REJECTED_SO_FAR = "rejected_so_far"  # `rejected_steps` are those of the whole run
 GLOBAL_ERROR, REFERENCE_ERROR = "global_error", "reference_error"
@@ -90,7 +93,7 @@ def sampled_variables(experiment: Experiment, systems: "Sequence[System]") -> li
     variables, system, record = [], systems[0], experiment.record
     for quantity in experiment.library.quantities(system):
         if quantity.name in record:
-            variables += _variables_of_quantity(quantity, experiment.statistics == "every_step")
+            variables += _variables_of_quantity(quantity, steps_between(experiment.statistics))
     if experiment.reference is not None:
         variables += _reference_errors(experiment.reference, systems)
     found = _measured_along(system.time_units)
@@ -98,6 +101,18 @@ def sampled_variables(experiment: Experiment, systems: "Sequence[System]") -> li
     if "state" in record:
         variables.append(Variable("state", STATE_DIMS, "1", system.state_text))
     return variables
+
+
+def steps_between(statistics: str) -> int:
+    """Of how many steps one is in the statistics of an experiment; 0 without any.
+
+    Parameters
+    ----------
+    statistics : str
+        ``every_step``, ``every 10`` or ``none``.
+    """
+    known = {EVERY_STEP: 1, NO_STATISTICS: 0}
+    return known[statistics] if statistics in known else int(statistics.removeprefix("every "))
 
 
 def lyapunov_names(count: int | None = None) -> tuple[str, ...]:
@@ -155,33 +170,34 @@ def reference_error_names(system: "System") -> tuple[str, ...]:
     return (*(error.name for error in system.state_errors), *REFERENCE_ERRORS)
 
 
-def _variables_of_quantity(quantity: "Quantity", statistics: bool) -> list[Variable]:
+def _variables_of_quantity(quantity: "Quantity", every: int) -> list[Variable]:
     name, text, error = quantity.name, quantity.long_name, f"{quantity.name}_error"
+    steps = steps_in_words(every) if every > 1 else "the steps"
+    kinds: dict[str, dict[str, Any]] = {error: {"kind": quantity.kind}}
     if quantity.each_row:
         return [Variable(name, STATE_DIMS, quantity.units, text)]
     texts = {f"{name}_{axis}": f"{text}, {axis} component" for axis in quantity.components}
     match quantity.kind:
         case "constraint":
             texts = {error: text}
-            if statistics and name == "unit_length":
-                texts[f"{error}_mean"] = (
-                    "mean of |q·q − 1| over bodies and the steps of an interval"
-                )
+            if every and name == "unit_length":
+                texts[f"{error}_mean"] = f"mean of |q·q − 1| over bodies and {steps} of an interval"
         case "observable":  # its change is not an error
             texts = texts or {name: text}
         case _:
             change = f"norm of the change of the {text}" if texts else f"change of the {text}"
             texts = (texts or {name: text}) | {error: change}
-    if statistics and quantity.kind == "energy":
-        words = name.replace("_", " ")
-        texts |= {f"{error}_{of}": said.format(words) for of, said in ENERGY_STATISTICS.items()}
-    kinds = {error: {"kind": quantity.kind}}
+    if every and quantity.kind == "energy":
+        words = name.replace("_", " "), steps
+        texts |= {f"{error}_{of}": said.format(*words) for of, said in ENERGY_STATISTICS.items()}
+    if every > 1:
+        kinds |= {of: {EVERY: every} for of in texts if of.startswith(f"{error}_")}
     return [_sampled(of, quantity.units, said, **kinds.get(of, {})) for of, said in texts.items()]
 
 
 def variable_names_of_quantity(quantity: "Quantity") -> set[str]:
     """The set of names of the variables for a `systems.Quantity`."""
-    return {variable.name for variable in _variables_of_quantity(quantity, True)}
+    return {variable.name for variable in _variables_of_quantity(quantity, 1)}
 
 
 # --- over (run) -------------------------------------------------------------------------------

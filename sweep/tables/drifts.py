@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sweep.analysis.drift import estimators
 from sweep.analysis.summary import rows_by_quantity, summarize_drifts, summarize_sources
 from sweep.tables import base
-from sweep.text import format_number
+from sweep.text import format_number, steps_in_words
 
 if TYPE_CHECKING:
     from sweep.analysis.drift.arithmetic import ArithmeticEstimate
@@ -126,8 +126,10 @@ def _drift_table_title(rows: Sequence[DriftEstimate]) -> str:
     first = max(rows, key=lambda row: row.duration)
     name, units = first.quantity.replace("_", " "), first.units
     sampled = list(dict.fromkeys(row.integrator for row in rows if not row.every_step))
-    of = "every step" if len(sampled) < len({row.integrator for row in rows}) else "samples"
-    if of == "every step" and sampled:
+    of = steps_in_words(max(row.every for row in rows))
+    if len(sampled) == len({row.integrator for row in rows}):
+        of = "samples"
+    elif sampled:
         of += f" (of {', '.join(sampled)}: of samples)"
     sizes = f"mean and max of |error| of {of}"
     if of != "samples" and not any(row.max_every_step for row in rows):

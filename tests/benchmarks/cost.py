@@ -1,10 +1,10 @@
-"""Time a step of the chain, the rod and the molecules at many sizes, and fit cost ∝ n^exponent.
+"""Time a step of many systems at many sizes, and fit cost ∝ n^exponent.
 
     python tests/benchmarks/cost.py [--json]
 
 Beside the step that makes use of a chain's inertia stands the same one with M as any matrix, up
-to a size. The exponent is the slope of log time over log n by least squares; the last one is that
-between the two largest sizes.
+to a size. The states of the largest rings of spins are beyond the caches. The exponent is the slope
+of log time over log n by least squares; the last one is that between the two largest sizes.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from integrators.stepping.batch import run_batch
 LINKS = (10, 20, 50, 100, 200, 500, 1000)
 LARGEST_FULL = 100
 LEVELS = (1, 2, 3, 4)
+SPINS = (100, 1_000, 10_000, 100_000)
 TURN = 5e-3  # seconds that one timing takes
 REPEATS = 15
 
@@ -61,11 +62,20 @@ def molecules(level):
     return system, system.start("lee"), 5e-3 / 2**level
 
 
+def spins(n):
+    """A ring of spins along a smooth curve."""
+    system = systems.get("heisenberg_chain", count=n)
+    return system, system.start("closed_curve"), 0.1
+
+
 SYSTEMS = {  # by what the table says: integrator, maker, sizes
     "chain": ("variational", chain, LINKS),
     "rod": ("variational", rod, LINKS),
     "molecules": ("variational", molecules, LEVELS),
     "chain, rkmk4": ("rkmk4", chain, LINKS),
+    "spins, rk4": ("rk4", spins, SPINS),
+    "spins, splitting": ("splitting", spins, SPINS),
+    "spins, midpoint": ("spherical_midpoint", spins, SPINS),
 }
 
 
@@ -87,7 +97,7 @@ def cost(what, integrator, system, start, step_size):
         sys.exit(f"{what}, n = {system.bodies}: did not complete")
     members = system.ensemble(WIDTH, seed=3, around=start, spread=1e-4)
     side_by_side, form, full = np.moveaxis(members, 0, -1), system.form, None
-    if not form.diagonal and form.bodies <= LARGEST_FULL:
+    if isinstance(form, SpheresLagrangian) and not form.diagonal and form.bodies <= LARGEST_FULL:
         general = SpheresLagrangian(
             form.inertia_matrix, form.potential, form.potential_gradient, form.parameters
         )

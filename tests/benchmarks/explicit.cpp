@@ -21,28 +21,28 @@ static void attraction(const double* p, const Vector<T>* q, Vector<T>* g) {
 }
 
 // Springs between the middles of links; p: m_i g l_i, l_i/2, their number, then for each i, j, k, |r|, r.
-template <int n, int edges>
-static void springs(const double* p, const Vector<double>* q, Vector<double>* g) {
-    for (int i = 0; i < n; i++) g[i] = {0.0, 0.0, -p[i]};
+template <typename T, int n, int edges>
+static void springs(const double* p, const Vector<T>* q, Vector<T>* g) {
+    for (int i = 0; i < n; i++) g[i] = {T{}, T{}, T{} - p[i]};
     for (int k = 0; k < edges; k++) {
         const double* edge = p + 2 * n + 1 + 7 * k;
         int i = edge[0], j = edge[1];
-        Vector<double> r = {edge[4], edge[5], edge[6]};
-        Vector<double> d = axpy(-p[n + i], q[i], axpy(p[n + j], q[j], r));
-        double length = square_root(dot(d, d));
-        Vector<double> tension = (edge[2] * (length - edge[3]) / length) * d;
+        Vector<T> r = {T{} + edge[4], T{} + edge[5], T{} + edge[6]};
+        Vector<T> d = axpy(-p[n + i], q[i], axpy(p[n + j], q[j], r));
+        T length = square_root(dot(d, d));
+        Vector<T> tension = (edge[2] * (length - edge[3]) / length) * d;
         g[i] = g[i] + -p[n + i] * tension;
         g[j] = g[j] + p[n + j] * tension;
     }
 }
 
 // K q; p: for eight rows of K at a time all columns.
-template <int n>
-static void dipoles(const double* p, const Vector<double>* q, Vector<double>* g) {
+template <typename T, int n>
+static void dipoles(const double* p, const Vector<T>* q, Vector<T>* g) {
     auto columns = reinterpret_cast<const double(*)[3][8]>(p);
-    auto out = reinterpret_cast<double*>(g);
+    auto out = reinterpret_cast<T*>(g);
     for (int first = 0; first < 3 * n; first += 8, columns += n) {
-        double x[8], y[8], z[8];
+        T x[8], y[8], z[8];
         for (int i = 0; i < 8; i++) {
             x[i] = columns[0][0][i] * q[0].x;
             y[i] = columns[0][1][i] * q[0].y;
@@ -122,11 +122,19 @@ extern "C" void three_bodies_lanes(double* y, const double* p, double h, long st
 }
 
 extern "C" void four_springs(double* y, const double* p, double h, long steps) {
-    integrate<double, 4, springs<4, 4>>(y, p, h, steps);
+    integrate<double, 4, springs<double, 4, 4>>(y, p, h, steps);
+}
+
+extern "C" void four_springs_lanes(double* y, const double* p, double h, long steps) {
+    integrate<v8, 4, springs<v8, 4, 4>>(reinterpret_cast<v8*>(y), p, h, steps);
 }
 
 extern "C" void sixteen_dipoles(double* y, const double* p, double h, long steps) {
-    integrate<double, 16, dipoles<16>>(y, p, h, steps);
+    integrate<double, 16, dipoles<double, 16>>(y, p, h, steps);
+}
+
+extern "C" void sixteen_dipoles_lanes(double* y, const double* p, double h, long steps) {
+    integrate<v8, 16, dipoles<v8, 16>>(reinterpret_cast<v8*>(y), p, h, steps);
 }
 
 extern "C" void molecules_642(double* y, const double* p, double h, long steps) {

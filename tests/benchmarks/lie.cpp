@@ -7,8 +7,6 @@
 
 #include "vectors.hpp"
 
-typedef Vector<double> Vec;
-
 template <typename T>
 struct Exponential {
     T sine, versine, rest;  // sin(a)/a, (1 - cos(a))/a^2, (a - sin(a))/a^3
@@ -66,13 +64,14 @@ static void act_tangent(
 }
 
 // exp(u) R - R, R in three rows
-static void act_rotation(Vec u, const Vec* r, Vec* d) {
-    Exponential<double> e = exponential(u);
-    Vec v = e.versine * u, s = e.sine * u;
-    double x = dot(v, u);
-    Vec m0 = {v.x * u.x - x, v.x * u.y - s.z, v.x * u.z + s.y};
-    Vec m1 = {v.y * u.x + s.z, v.y * u.y - x, v.y * u.z - s.x};
-    Vec m2 = {v.z * u.x - s.y, v.z * u.y + s.x, v.z * u.z - x};
+template <typename T>
+static void act_rotation(Vector<T> u, const Vector<T>* r, Vector<T>* d) {
+    Exponential<T> e = exponential(u);
+    Vector<T> v = e.versine * u, s = e.sine * u;
+    T x = dot(v, u);
+    Vector<T> m0 = {v.x * u.x - x, v.x * u.y - s.z, v.x * u.z + s.y};
+    Vector<T> m1 = {v.y * u.x + s.z, v.y * u.y - x, v.y * u.z - s.x};
+    Vector<T> m2 = {v.z * u.x - s.y, v.z * u.y + s.x, v.z * u.z - x};
     d[0] = m0.x * r[0] + m0.y * r[1] + m0.z * r[2];
     d[1] = m1.x * r[0] + m1.y * r[1] + m1.z * r[2];
     d[2] = m2.x * r[0] + m2.y * r[1] + m2.z * r[2];
@@ -120,8 +119,9 @@ static Coefficients<T> coefficients(T x) {
     return {g, slope};
 }
 
-static Vec dexpinv_rotation(Vec u, Vec v) {
-    Vec turned = cross(u, v);
+template <typename T>
+static Vector<T> dexpinv_rotation(Vector<T> u, Vector<T> v) {
+    Vector<T> turned = cross(u, v);
     return v - 0.5 * turned + coefficients(dot(u, u)).g * cross(u, turned);
 }
 
@@ -136,18 +136,18 @@ static void dexpinv_motion(Vector<T> A, Vector<T> a, Vector<T>& B, Vector<T>& b)
 }
 
 // The dense Cholesky factor U of a = U^T U in the upper triangle, 1/U_kk in inverse.
-template <int n>
-static void factor(double (*a)[n], double* inverse) {
+template <int n, typename T>
+static void factor(T (*a)[n], T* inverse) {
     for (int k = 0; k < n; k++) {
-        inverse[k] = 1.0 / std::sqrt(a[k][k]);
+        inverse[k] = 1.0 / square_root(a[k][k]);
         for (int j = k + 1; j < n; j++) a[k][j] *= inverse[k];
         for (int i = k + 1; i < n; i++)
             for (int j = i; j < n; j++) a[i][j] -= a[k][i] * a[k][j];
     }
 }
 
-template <int n>
-static void solve(const double (*a)[n], const double* inverse, double* x) {
+template <int n, typename T>
+static void solve(const T (*a)[n], const T* inverse, T* x) {
     for (int k = 0; k < n; k++) {
         x[k] *= inverse[k];
         for (int j = k + 1; j < n; j++) x[j] -= a[k][j] * x[k];
@@ -161,9 +161,10 @@ static void solve(const double (*a)[n], const double* inverse, double* x) {
 // Section 5. y is n rows of q, then n of omega, and s in the algebra n of A, then n of a. p: n
 // masses, n lengths and the gravity, V = -gravity sum_i (sum_{k>=i} m_k) l_i e3.q_i: the paper's
 // is -9.81.
-template <int n>
+template <typename T, int n>
 struct Chain {
-    typedef double Number;
+    typedef T Number;
+    typedef Vector<T> Vec;
     static constexpr int rows = 2 * n, dimension = 2 * n;
     double mass[n][n], weight[n];  // M_ij, gravity l_i sum_{k>=i} m_k
 
@@ -181,10 +182,10 @@ struct Chain {
     void generator(double, const Vec* y, Vec* f) const {
         const Vec *q = y, *omega = y + n;
         Vec g[n];
-        double r[3 * n][3 * n], inverse[3 * n], squares[n];
+        T r[3 * n][3 * n], inverse[3 * n], squares[n];
         for (int i = 0; i < n; i++) squares[i] = dot(omega[i], omega[i]);
         for (int i = 0; i < n; i++) {
-            Vec pull = {0.0, 0.0, weight[i]};
+            Vec pull = {T{}, T{}, T{} + weight[i]};
             for (int j = 0; j < n; j++)
                 if (j != i) pull = pull + (mass[i][j] * squares[j]) * q[j];
             g[i] = cross(q[i], pull);
@@ -200,13 +201,14 @@ struct Chain {
 
     // R_ii = M_ii I, R_ij = M_ij q^_i^T q^_j = M_ij ((q_i.q_j) I - q_j q_i^T), on and above the
     // diagonal
-    void block_row(const Vec* q, int i, double (*r)[3 * n]) const {
+    void block_row(const Vec* q, int i, T (*r)[3 * n]) const {
         for (int a = 0; a < 3; a++)
-            for (int b = 0; b < 3; b++) r[3 * i + a][3 * i + b] = a == b ? mass[i][i] : 0.0;
+            for (int b = 0; b < 3; b++) r[3 * i + a][3 * i + b] = T{} + (a == b ? mass[i][i] : 0.0);
         for (int j = i + 1; j < n; j++) {
-            double m = mass[i][j], along = m * dot(q[i], q[j]);
+            double m = mass[i][j];
+            T along = m * dot(q[i], q[j]);
             Vec x = -m * q[j];
-            double* out[3] = {r[3 * i] + 3 * j, r[3 * i + 1] + 3 * j, r[3 * i + 2] + 3 * j};
+            T* out[3] = {r[3 * i] + 3 * j, r[3 * i + 1] + 3 * j, r[3 * i + 2] + 3 * j};
             out[0][0] = along + x.x * q[i].x, out[0][1] = x.x * q[i].y, out[0][2] = x.x * q[i].z;
             out[1][0] = x.y * q[i].x, out[1][1] = along + x.y * q[i].y, out[1][2] = x.y * q[i].z;
             out[2][0] = x.z * q[i].x, out[2][1] = x.z * q[i].y, out[2][2] = along + x.z * q[i].z;
@@ -271,11 +273,13 @@ struct TwoLinks {
 // 14 rows; what follows them is left alone. s is ordered as f of section 6.1. p: g, k_y, k_v, k_q,
 // k_w, cos(beta), sin(beta), then by threes the diagonals of J_1 and J_2, and c1 and c2, where
 // y_d = c1 t + c2 t^2.
+template <typename T>
 struct Quadrotors {
-    typedef double Number;
+    typedef T Number;
+    typedef Vector<T> Vec;
     static constexpr int rows = 14, dimension = 10;
     double gravity, position_gain, speed_gain, angle_gain, turn_gain, cosine, sine;
-    Vec inertia[2], drift, bend;
+    Vector<double> inertia[2], drift, bend;
 
     explicit Quadrotors(const double* p)
         : gravity(p[0]), position_gain(p[1]), speed_gain(p[2]), angle_gain(p[3]), turn_gain(p[4]),
@@ -283,17 +287,17 @@ struct Quadrotors {
           drift{p[13], p[14], p[15]}, bend{p[16], p[17], p[18]} {}
 
     void generator(double t, const Vec* y, Vec* f) const {
-        const Vec down = {0.0, 0.0, gravity};
-        Vec wanted = 2.0 * bend;  // y_d''
-        Vec e = y[0] - t * (drift + t * bend), edot = y[1] - (drift + (2.0 * t) * bend);
+        const Vec down = {T{}, T{}, T{} + gravity};
+        Vec wanted = repeat(2.0 * bend);  // y_d''
+        Vec e = y[0] - repeat(t * (drift + t * bend)), edot = y[1] - repeat(drift + (2.0 * t) * bend);
         Vec force = wanted - down - position_gain * e - speed_gain * edot;  // F/m_y
-        double size = square_root(dot(force, force));
+        T size = square_root(dot(force, force));
         Vec b = (-1.0 / size) * force;
-        Vec w = Vec{1.0, 0.0, 0.0} - b.x * b;  // e1 - (e1.b) b
-        double width = square_root(dot(w, w));
+        Vec w = Vec{T{} + 1.0, T{}, T{}} - b.x * b;  // e1 - (e1.b) b
+        T width = square_root(dot(w, w));
         Vec n = (1.0 / width) * w;
         Vec aim[2] = {cosine * b + sine * n, cosine * b - sine * n};  // q_id
-        Vec a = {0.0, 0.0, 0.0};                                      // (mu_1 + mu_2)/m_y
+        Vec a = {};                                  // (mu_1 + mu_2)/m_y
         for (int i = 0; i < 2; i++) {
             Vec q = y[10 + 2 * i];
             a = a + (-size / (2.0 * cosine) * dot(q, aim[i])) * q;
@@ -312,8 +316,10 @@ struct Quadrotors {
         }
     }
 
+    static Vec repeat(Vector<double> a) { return {T{} + a.x, T{} + a.y, T{} + a.z}; }
+
     // (R Omega, -J^-1 Omega x J Omega) from R in three rows and Omega
-    static void body(Vec j, const Vec* y, Vec* f) {
+    static void body(Vector<double> j, const Vec* y, Vec* f) {
         Vec o = y[3];
         f[0] = {dot(y[0], o), dot(y[1], o), dot(y[2], o)};
         f[1] = {(j.y - j.z) * o.y * o.z / j.x, (j.z - j.x) * o.z * o.x / j.y,
@@ -445,13 +451,25 @@ extern "C" void cf4_chain_2_lanes(double* y, const double* p, double h, long ste
 }
 
 extern "C" void rkmk4_chain_20(double* y, const double* p, double h, long steps) {
-    rkmk4<Chain<20>>(y, p, h, steps);
+    rkmk4<Chain<double, 20>>(y, p, h, steps);
 }
 
 extern "C" void cf4_chain_20(double* y, const double* p, double h, long steps) {
-    cf4<Chain<20>>(y, p, h, steps);
+    cf4<Chain<double, 20>>(y, p, h, steps);
 }
 
 extern "C" void rkmk4_quadrotors(double* y, const double* p, double h, long steps) {
-    rkmk4<Quadrotors>(y, p, h, steps);
+    rkmk4<Quadrotors<double>>(y, p, h, steps);
+}
+
+extern "C" void rkmk4_chain_20_lanes(double* y, const double* p, double h, long steps) {
+    rkmk4<Chain<v8, 20>>(reinterpret_cast<v8*>(y), p, h, steps);
+}
+
+extern "C" void cf4_chain_20_lanes(double* y, const double* p, double h, long steps) {
+    cf4<Chain<v8, 20>>(reinterpret_cast<v8*>(y), p, h, steps);
+}
+
+extern "C" void rkmk4_quadrotors_lanes(double* y, const double* p, double h, long steps) {
+    rkmk4<Quadrotors<v8>>(reinterpret_cast<v8*>(y), p, h, steps);
 }

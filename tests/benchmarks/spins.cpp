@@ -16,19 +16,19 @@ static void rigid(const double* p, const Vector<T>* w, Vector<T>* g) {
 }
 
 // H = sum w_{i-1}.w_i, closed
-template <int n>
-static void ring(const double*, const Vector<double>* w, Vector<double>* g) {
+template <typename T, int n>
+static void ring(const double*, const Vector<T>* w, Vector<T>* g) {
     for (int i = 0; i < n; i++) g[i] = w[i == 0 ? n - 1 : i - 1] + w[i == n - 1 ? 0 : i + 1];
 }
 
 // H = -sum k_i k_j ln|w_i - w_j|^2/4 pi, p = (n, k)
-template <int n>
-static void vortices(const double* p, const Vector<double>* w, Vector<double>* g) {
-    for (int i = 0; i < n; i++) g[i] = {0.0, 0.0, 0.0};
+template <typename T, int n>
+static void vortices(const double* p, const Vector<T>* w, Vector<T>* g) {
+    for (int i = 0; i < n; i++) g[i] = Vector<T>();
     for (int i = 1; i < n; i++) {
         for (int j = 0; j < i; j++) {
-            Vector<double> apart = w[i] - w[j];
-            double push = -(p[1 + i] * p[1 + j] / two_pi) / dot(apart, apart);
+            Vector<T> apart = w[i] - w[j];
+            T push = -(p[1 + i] * p[1 + j] / two_pi) / dot(apart, apart);
             g[i] = g[i] + push * apart;
             g[j] = g[j] + (-push) * apart;
         }
@@ -99,9 +99,17 @@ extern "C" void rigid_body_lanes(double* y, const double* p, double h, long step
 }
 
 extern "C" void ring_100(double* y, const double* p, double h, long steps) {
-    spherical_midpoint<double, 100, ring<100>>(y, p, h, steps);
+    spherical_midpoint<double, 100, ring<double, 100>>(y, p, h, steps);
+}
+
+extern "C" void ring_100_lanes(double* y, const double* p, double h, long steps) {
+    spherical_midpoint<v8, 100, ring<v8, 100>>(reinterpret_cast<v8*>(y), p, h, steps);
 }
 
 extern "C" void four_vortices(double* y, const double* p, double h, long steps) {
-    spherical_midpoint<double, 4, vortices<4>>(y, p, h, steps);
+    spherical_midpoint<double, 4, vortices<double, 4>>(y, p, h, steps);
+}
+
+extern "C" void four_vortices_lanes(double* y, const double* p, double h, long steps) {
+    spherical_midpoint<v8, 4, vortices<v8, 4>>(reinterpret_cast<v8*>(y), p, h, steps);
 }

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,8 @@ from integrators.stepping.problem import Problem
 HERE = Path(__file__).parent
 FLAGS = ["-std=c++17", "-O3", "-march=native", "-shared", "-fPIC"]
 CONTRACT = "-ffp-contract=fast"  # of what is timed; what is checked rounds as it is written
-STATISTICS = 1.25  # most that the statistics of every step may cost, over the bare kernel
+SPARSE = 10  # steps of which one has statistics, beside those of every step
+STATISTICS = 1.25  # most that such statistics may cost, over the bare kernel
 REPEATS = 60
 CHECKED_STEPS = 300
 SAME = 1e-12  # difference of states after so many steps, where arithmetic differs
@@ -37,8 +38,8 @@ class Case:
     def trajectories(self):
         return WIDTH if self.initial.ndim == 3 else 1
 
-    def ours(self, statistics=False):
-        """``run(y, steps)``: our loop over the steps of one sample interval."""
+    def ours(self, statistics=0):
+        """``run(y, steps)``: our loop over a sample interval; statistics of one step in so many."""
         problem, lanes = self.problem, self.trajectories > 1
         width = self.initial.shape[2:]
         memory, work, baseline, report = (
@@ -46,7 +47,7 @@ class Case:
             for size in (problem.memory, problem.scratch, 2, status.REPORT_SIZE)
         )
         sampled = aligned((1, *self.initial.shape))
-        kept = aligned((int(statistics), status.MONITORED, status.STATISTICS, *width))
+        kept = aligned((int(statistics > 0), status.MONITORED, status.STATISTICS, *width))
         loop = problem.trajectory(problem.elements[lanes])
 
         clock = np.array([0.0, self.step_size])
@@ -55,8 +56,9 @@ class Case:
             memory[...] = 0.0
             report[...] = 0.0
             loop(
-                clock, 0, 0, steps, np.array([steps]), problem.constants, problem.options, y,
-                memory, problem.parameters, work, baseline, sampled, kept, report,
+                clock, 0, 0, steps, np.array([steps]), statistics, problem.constants,
+                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
+                report,
             )  # fmt: skip
 
         return run
@@ -124,40 +126,42 @@ class Peer:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; without C++ beside it, or without a figure to reach, None.
+    """One line of the table; without a figure to reach, None.
 
-    `statistics` is ours with the statistics of every step, whose `cost` is its ratio to `ours`.
+    `statistics` is ours with the statistics of every step, whose `cost` is its ratio to `ours`;
+    `sparse_cost` is that of the statistics of one step in `SPARSE`.
     """
 
     what: str
     ours: float
     statistics: float
     cost: float
-    cpp: float | None = None
-    ratio: float | None = None
-    with_statistics: float | None = None
+    sparse_cost: float
+    cpp: float
+    ratio: float
+    with_statistics: float
+    difference: float
     figure: str | None = None
     holds: bool | None = None
-    difference: float | None = None
 
     @property
     def cheap(self):
         """Whether statistics cost as little as they should."""
-        return self.cost <= STATISTICS
+        return self.sparse_cost <= STATISTICS
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What is timed: a case, ours without and with statistics, and what it stands beside.
 
-    `cpp` is C++, or the `peer`, without statistics; None for a comparison with `bound` in ns.
+    `cpp` is C++, or the `peer`, without statistics; `bound`, of the ratio to it.
     `exact` says that the arithmetic is the same, so that the states must be, to the last bit;
     `last` is where its rows end: −1 for a peer that keeps no work.
     """
 
     what: str
     case: Case
-    cpp: Peer | None = None
+    cpp: Peer
     bound: float | None = None
     exact: bool = True
     peer: str = "C++"
@@ -165,8 +169,6 @@ class Comparison:
 
     def difference(self):
         """Largest difference of the states of ours and C++ after some steps; exits if too large."""
-        if self.cpp is None:
-            return None
         case = self.case
         ours = case.state_after(case.ours(), CHECKED_STEPS)
         theirs = case.state_after(self.cpp.checked, CHECKED_STEPS)
@@ -181,23 +183,21 @@ class Comparison:
 
     @property
     def timers(self):
-        """Of ours, of ours with statistics, and of what it stands beside."""
-        runs = [self.case.ours(), self.case.ours(statistics=True)]
-        return [self.case.timer(run) for run in [*runs, *([self.cpp.timed] if self.cpp else [])]]
+        """Of ours, of ours with both kinds of statistics, and of what it stands beside."""
+        runs = [self.case.ours(every) for every in (0, 1, SPARSE)]
+        return [self.case.timer(run) for run in (*runs, self.cpp.timed)]
 
     def row(self, times, difference):
         """The line for the times measured."""
-        ours, statistics, *cpp = times
-        measured = (self.what, ours, statistics, statistics / ours)
-        if cpp:
-            measured += (cpp[0], ours / cpp[0], statistics / cpp[0])
-        else:
-            measured += (None, None, None)
+        ours, statistics, sparse, cpp = times
+        measured = Row(
+            self.what, ours, statistics, statistics / ours, sparse / ours, cpp, ours / cpp,
+            statistics / cpp, difference,
+        )  # fmt: skip
         if self.bound is None:
-            return Row(*measured, difference=difference)
-        figure = f"≤ {self.bound:g} × {self.peer}" if cpp else f"≤ {self.bound:g} ns"
-        holds = (ours / cpp[0] if cpp else ours) <= self.bound
-        return Row(*measured, figure, holds, difference)
+            return measured
+        figure = f"≤ {self.bound:g} × {self.peer}"
+        return replace(measured, figure=figure, holds=measured.ratio <= self.bound)
 
 
 def measure(compared):
@@ -221,15 +221,14 @@ def table(rows):
     """The rows as text."""
     lines = [
         ("", "ours", "C++", "ratio", "figure", "holds", "with statistics", "ratio", "their cost",
-         f"≤ {STATISTICS:g}", "states differ")
+         f"of 1 in {SPARSE}", f"≤ {STATISTICS:g}", "states differ")
     ]  # fmt: skip
     for row in rows:
         holds = {None: "–", True: "yes", False: "no"}[row.holds]
         lines.append(
-            (row.what, cell(row.ours, ".1f"), cell(row.cpp, ".1f"), cell(row.ratio, ".2f"),
-             row.figure or "–", holds, cell(row.statistics, ".1f"),
-             cell(row.with_statistics, ".2f"), cell(row.cost, ".2f"),
-             "yes" if row.cheap else "no", cell(row.difference, ".1g"))
+            (row.what, f"{row.ours:.1f}", f"{row.cpp:.1f}", f"{row.ratio:.2f}", row.figure or "–",
+             holds, f"{row.statistics:.1f}", f"{row.with_statistics:.2f}", f"{row.cost:.2f}",
+             f"{row.sparse_cost:.2f}", "yes" if row.cheap else "no", f"{row.difference:.1g}")
         )  # fmt: skip
     return columns(lines)
 

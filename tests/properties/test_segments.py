@@ -95,6 +95,18 @@ def test_statistics_are_those_of_every_step(covering):
             assert statistics[:, m, row] == pytest.approx(values, rel=1e-12, abs=2e-15 * sizes[m])
 
 
+def test_statistics_of_one_step_in_so_many(covering):
+    """Counted from a sample on, and of the step to the next."""
+    start, uneven = [covering.case.state], np.array([1, 2, 3, 8, 10])
+    each = covering.batch(start, 1, uneven.sum()).statistics[0, :, :, status.MEAN]
+    found = covering.batch(start, uneven, 5, statistics=3).statistics[0]
+    for own, errors in zip(found, np.split(each, np.cumsum(uneven)[:-1]), strict=True):
+        seen = errors[[*range(2, len(errors) - 1, 3), len(errors) - 1]]
+        np.testing.assert_array_equal(own[:, status.MAXIMUM], seen.max(axis=0))
+        np.testing.assert_array_equal(own[:, status.ABS_MAX], np.abs(seen).max(axis=0))
+        assert own[:, status.MEAN] == pytest.approx(seen.mean(axis=0), rel=1e-12, abs=1e-30)
+
+
 def test_statistics_end_with_the_last_step_before_a_failure():
     pairing = next(p for p in pairings() if p.name == "variational")
     state = pairing.case.state.copy()
@@ -160,7 +172,7 @@ def assert_same(pieces, whole):
 def test_a_run_stops_after_any_step(in_lanes):
     """Between samples too, in lanes and alone, whether there are statistics or not."""
     steps, h = np.array([5, 1, 6]), 0.01 * in_lanes.case.time_scale
-    for members, statistics in itertools.product(MEMBERS, (True, False)):
+    for members, statistics in itertools.product(MEMBERS, (1, 0, 3)):
         start = in_lanes.case.members(members, seed=5)
 
         def piece(first, checkpoints, start=start, statistics=statistics):
@@ -176,7 +188,7 @@ def test_a_run_stops_after_any_step(in_lanes):
 def test_an_adaptive_run_stops_after_any_attempt(adaptive_pairing):
     problem, times = adaptive_pairing.problem(1e-5), np.array([0.0, 1.5, 1.501, 3.0])
     times, start = times * adaptive_pairing.case.time_scale, adaptive_pairing.case.state[None]
-    for statistics in (True, False):
+    for statistics in (1, 0, 3):
 
         def piece(first, checkpoints, statistics=statistics):
             return run_adaptive(

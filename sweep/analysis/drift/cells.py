@@ -69,7 +69,9 @@ class CellErrors:
     stopped : int
         Number of used runs that fail after the last of these times.
     every_step, max_every_step : bool
-        Whether the means, and the maxima, are over every step rather than over the samples.
+        Whether the means, and the maxima, are over steps rather than over the samples.
+    every : int
+        Of how many steps one is in them.
     round_off : float
         One rounding of the quantity, in the arithmetic of the runs.
     signed : bool
@@ -87,6 +89,7 @@ class CellErrors:
     stopped: int
     every_step: bool
     max_every_step: bool
+    every: int
     round_off: float
     signed: bool
 
@@ -108,7 +111,7 @@ class CellErrors:
 def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = None) -> CellErrors:
     """Read the errors of one quantity in a cell, block by block, and reduce them.
 
-    Statistics over every step are used if the store has them. Samples are used otherwise, and for
+    Statistics over steps are used if the store has them. Samples are used otherwise, and for
     adaptive runs with sample intervals in which no step ends.
 
     Parameters
@@ -153,6 +156,7 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
         left_out=cell.sizes["run"] - int(finite.sum()),
         stopped=judged.stopped,
         every_step=f"{quantity}_error_mean" in names,
+        every=max(int(cell[name].attrs.get("every", 1)) for name in names),
         max_every_step={f"{quantity}_error_mean", f"{quantity}_error_abs_max"} <= set(names),
         round_off=rounding_of_quantity(cell, quantity, runs),
         signed=quantity in cell,

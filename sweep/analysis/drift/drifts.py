@@ -136,9 +136,11 @@ class DriftEstimate(DriftRate):
     largest : float
         The largest |error| of any start.
     every_step, max_every_step : bool
-        Whether mean and drift, and whether the maximum, are over every step. Otherwise they are
+        Whether mean and drift, and whether the maximum, are over steps. Otherwise they are
         over the samples, because adaptive steps are longer than sample intervals, or because the
         store has only samples.
+    every : int
+        Of how many steps one is in them.
     round_off : float
         One rounding of the quantity in the arithmetic of the runs; NaN without runs.
     cpu_time : float
@@ -167,6 +169,7 @@ class DriftEstimate(DriftRate):
     largest: float
     every_step: bool
     max_every_step: bool
+    every: int
     round_off: float
     cpu_time: float
     compared: tuple[DriftComparison, ...]
@@ -278,6 +281,7 @@ def _drift_estimate_of_cell(
         max_abs=mean(errors.max_abs),
         largest=float(errors.max_abs.max()) if errors.starts else np.nan,
         every_step=errors.every_step,
+        every=errors.every,
         max_every_step=errors.max_every_step,
         round_off=errors.round_off,
         cpu_time=comparable_cpu_time_of_cell(cell),

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     Integrated = fixed.Batch | adaptive.Solutions
 
-EVERY_STEP = "every_step"
 Columns = dict[str, np.ndarray]  # by names of `sweep.study.variables`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 
@@ -100,7 +99,8 @@ class Recipe:
     ----------
     time_axis : TimeAxis
     record : tuple of str
-    statistics : {"every_step", "none"}
+    statistics : str
+        ``every_step``, ``every 10`` or ``none``.
     reference_samples : int
         Leading sample times for which there is a reference; 0 without one.
     max_steps : int
@@ -222,7 +222,7 @@ class Integration:
         self._element: Element = self.problem.elements[0]  # double or double-double
         self.followed = followed_problem(self.problem, made, self._system.form, record)
         self.extendable = made.counted is None
-        self._keeps_statistics = recipe.statistics == EVERY_STEP
+        self._statistics = variables.steps_between(recipe.statistics)
         # Whether runs must keep, to their tolerance, what the system conserves.
         self._checks_invariants = made.method.adaptive and self._element is DOUBLE
         # What follows the last sample: the way back, or the map whose symplectic defect is measured
@@ -379,7 +379,7 @@ class Integration:
             )
             most, began = 0 if most is not None and runs.tried else most, _cpu_and_wall_seconds()
             found = adaptive.run_adaptive(
-                problem, runs.initial, self._times[span], runs.tolerance, self._keeps_statistics,
+                problem, runs.initial, self._times[span], runs.tolerance, self._statistics,
                 checkpoints=known, bound=bound, most=most,
             )  # fmt: skip
             runs.counters = found.counters
@@ -388,7 +388,7 @@ class Integration:
             counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
             found, (cpu, wall) = self._take_steps(
                 runs.initial, known, step_size=self._exact_step(runs), steps=counts,
-                samples=len(counts), statistics=self._keeps_statistics, most=most,
+                samples=len(counts), statistics=self._statistics, most=most,
             )  # fmt: skip
             runs.counters = fixed.counters_of(
                 self._integrator, problem, found.report, found.steps, runs.step_size
@@ -689,7 +689,7 @@ class Integration:
 
     def _step_statistics(self, statistics: np.ndarray) -> Columns:
         """Statistics over the steps of the interval that ends at each sample; NaN at time 0."""
-        if not self._keeps_statistics:
+        if not self._statistics:
             return {}
         values = {}
         for quantity in self._system.quantities:

@@ -313,7 +313,7 @@ def test_the_loop_goes_on_where_it_stood():
     problem = integrators.get("rk45").bind(CHAIN)
     times = np.linspace(0.0, 5.0, 51)
     whole = run_adaptive(problem, CHAIN.start("lee")[None], times, 1e-4, True)
-    settings = np.array([1e-4, 0.0, 1e7, np.inf, 1e-6])
+    settings = np.array([1e-4, 0.0, 1e7, np.inf, 1.0, 1e-6])
     control, memory = aligned(adaptive_loop.CONTROL), aligned(ode45.memory_size(4))
     y, work = CHAIN.start("lee"), aligned(500)
     for part in (slice(1, 18), slice(18, 51)):

@@ -125,6 +125,9 @@ def test_the_mean_over_every_step_leaves_the_start_out():
     assert row.max_abs == np.abs(table["energy_error"]).max()
     (title,) = (one.title for one in drifts_as_tables([row]))
     assert "mean of |error| of every step, max of samples" in title
+    table["energy_error_mean"].attrs["every"] = 10
+    (title,) = (one.title for one in drifts_as_tables([only(drift_table(table))]))
+    assert "mean and max of |error| of every 10th step" in title
 
 
 def test_intervals_of_different_length_weigh_by_their_steps():

@@ -105,6 +105,7 @@ MISTAKES = [
     ('"double-pendulum"', '"a/b"', "2: name: …letters, digits…'a/b'"),
     ("statistics", "statistic", "8: defaults.statistic: …Did you mean 'statistics'?"),
     ('"every_step"', '"every"', "8: defaults.statistics: …'every'…Did you mean 'every_step'?"),
+    ('"every_step"', '"every 1"', "8: defaults.statistics: …'every N'…'every 1'"),
     ('"unit_length"', '"unit_lengh"', "7: defaults.record[2]: …Did you mean 'unit_length'?"),
     ('"unit_length"', '"energy"', "7: defaults.record[2]: …'energy'…s.toml:7: defaults"),
     ('"order"', '"_order"', "11: experiment[0].name: …the first not '_'…'_order'"),
