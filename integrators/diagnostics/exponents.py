@@ -454,6 +454,7 @@ class Followed:
             standing = Standing.at_start(self.layout, TANGENTS, start)
         else:
             standing = Standing.at(self.layout, TANGENTS, checkpoint[None])
+        own = {name: part[0] for name, part in standing.parts.items()}
         space, (stepped, stored) = state_space(self.form), conversion_kernels(problem)
         work = max(1, problem.work, *(of.work(problem.rows) for of in (stepped, stored)))
         since = 0 if clock[1] else standing.within
@@ -464,12 +465,12 @@ class Followed:
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
             clock, np.ascontiguousarray(steps), standing.first, last, ends, self.count,
-            count_moving_rows(self.form), problem.constants, problem.options, standing.y,
-            standing.memory, problem.parameters, space.parameters,
-            aligned((work, *TANGENTS.shape)), standing.report, scratch,
-            standing.part("sums").reshape(-1), series,
+            count_moving_rows(self.form), problem.constants, problem.options, own["y"],
+            own["memory"], problem.parameters, space.parameters,
+            aligned((work, *TANGENTS.shape)), own["report"], scratch, own["sums"].reshape(-1),
+            series,
         )  # fmt: skip
-        status = int(standing.report[STATUS_ROW, 0])
+        status = int(own["report"][STATUS_ROW, 0])
         return series[:reached], standing.checkpoints(last, within)[0], status
 
 
