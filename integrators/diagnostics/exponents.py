@@ -49,7 +49,7 @@ from integrators.stepping.adaptive import AdaptiveProblem, StepBound, StepHistor
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
-from integrators.stepping.loop import evaluation_kernel, method_signature
+from integrators.stepping.loop import evaluate, method_signature
 from integrators.stepping.problem import Problem
 
 EVERY = 10  # steps after which vectors are made orthonormal
@@ -331,10 +331,7 @@ def tangent_parts(form: Form, state: np.ndarray, vectors: np.ndarray) -> np.ndar
     space = state_space(form)
     given, found = aligned((2, 1, *state.shape, *TANGENTS.shape))
     given[0, ..., 0], given[0, ..., 1 : 1 + len(vectors)] = state, np.moveaxis(vectors, 0, 2)
-    evaluation_kernel(TANGENTS).compiled(TANGENTS)(
-        space.retraction.compiled(TANGENTS), np.zeros(1), given, space.parameters, found,
-        aligned((1, *TANGENTS.shape)),
-    )  # fmt: skip
+    evaluate(space.retraction, np.zeros(1), given, space.parameters, found, TANGENTS)
     found[0, count_moving_rows(form) :] = 0.0
     return np.moveaxis(found[0, ..., 1 : 1 + len(vectors)], 2, 0)
 

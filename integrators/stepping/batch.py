@@ -142,7 +142,7 @@ def run_states(
     own, groups, shape = run.parts, len(run.parts["y"]), element.shape
     sampled = aligned((groups, 1 + len(ends), problem.rows, 3, *shape))
     kept = status.MONITORED, status.STATISTICS
-    stats = aligned((groups, len(ends) * statistics, *kept, *shape))
+    stats = aligned((groups, len(ends) * bool(statistics), *kept, *shape))
     stats[:, :1] = own["statistics"][:, None]
     work = aligned((problem.scratch, *shape))
     work[-kernels.GUARD :] = kernels.UNTOUCHED

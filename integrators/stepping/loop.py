@@ -10,7 +10,9 @@ them, and from the statistics of an interval that is not over, bit for bit.
 import functools
 from collections.abc import Callable
 
-from integrators.compiler.elements import DOUBLE, LANES, Element, as_elements, as_numbers
+import numpy as np
+
+from integrators.compiler.elements import DOUBLE, LANES, Element, aligned, as_elements, as_numbers
 from integrators.compiler.kernels import (
     ElementSignature,
     Kernel,
@@ -349,22 +351,42 @@ p, work, reports)``: a step of its own size, at a time of its own, from each of 
 
 @functools.cache
 def evaluation_kernel(element: Element) -> Kernel:
-    """The kernel that evaluates a `whole_state` kernel of an `Element` at many states.
-
-    ``evaluate(function, times, states, p, out, work)``, shapes ``(S,)``, ``(S, rows, 3)`` and, for
-    `out`, ``(S, any, 3)``, with the axes of numbers and of elements.
-    """
+    """The kernel of `evaluate`, which takes the address of a `whole_state` kernel."""
     elements, numbers = as_elements(element), as_numbers(element)
     floats, numbers_of = _array_types(element)
-    whole = types.FunctionType(whole_state(element.type))
+    whole = function_at(types.FunctionType(whole_state(element.type)))
 
-    def evaluate(function, times, states, p, out, work):
+    def evaluations(function, times, states, p, out, work):
         when, at, made = numbers(times), elements(states), elements(out)
         for s in range(states.shape[0]):
-            function(when[s], at[s], numbers(p), made[s], elements(work))
+            whole(function)(when[s], at[s], numbers(p), made[s], elements(work))
 
-    signature = types.void(whole, numbers_of(), floats(3), numbers_of(), floats(3), floats(1))
-    return Kernel(evaluate, lambda _: signature, (element.name,))
+    signature = types.void(types.int64, numbers_of(), floats(3), numbers_of(), floats(3), floats(1))
+    return Kernel(evaluations, lambda _: signature, (element.name,))
 
 
-evaluate = evaluation_kernel(DOUBLE)
+def evaluate(
+    kernel: Kernel,
+    times: np.ndarray,
+    states: np.ndarray,
+    parameters: np.ndarray,
+    out: np.ndarray,
+    element: Element = DOUBLE,
+) -> None:
+    """Evaluate a `whole_state` kernel at many states.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    times : ndarray, shape (S,)
+        Here and below, with the axes of numbers or of elements of an `Element`.
+    states : ndarray, shape (S, rows, 3)
+    parameters : ndarray
+    out : ndarray, shape (S, any, 3)
+        Where the values go.
+    element : Element
+    """
+    work = aligned((kernel.work(states.shape[1]) + 1, *element.shape))
+    evaluation_kernel(element).compiled(element)(
+        kernel.address(element), times, np.ascontiguousarray(states), parameters, out, work
+    )
