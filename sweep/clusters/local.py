@@ -34,7 +34,7 @@ from sweep.clusters.stop_request import ENDING
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # attempts to start a worker that is killed before it has started
 PRELOADS = ("sweep.campaign.worker.compute", __name__)
-FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.registry")
+FORKED = "sweep.clusters.forked"
 START_METHOD = "geosweep-forkserver"
 
 
@@ -189,7 +189,7 @@ def _choose_start_method() -> None:
         if value is not None:  # a nanny would set them only after BLAS is loaded
             os.environ.setdefault(name, str(value))
     if sys.platform == "linux":  # elsewhere system libraries are not safe to fork
-        forkserver.set_forkserver_preload(list(FORKED))
+        forkserver.set_forkserver_preload([FORKED])
     with contextlib.suppress(OSError):  # without a socket, Dask starts each process from scratch
         forkserver.ensure_running()
         dask.config.set({"distributed.worker.multiprocessing-method": START_METHOD})
