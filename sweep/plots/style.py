@@ -658,15 +658,13 @@ def superscript_number(power: int) -> str:
     return str(power).translate(SUPERSCRIPTS)
 
 
-def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
+def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure to a file, in the format given by the ending of `path`.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : str or Path
-    keywords : str, optional
-        Text for the metadata of a .png, .pdf or .svg file.
 
     Returns
     -------
@@ -688,8 +686,7 @@ def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
             key="output",
         )
     with rc_context(STYLE):  # for a figure that is not a `Drawing`
-        metadata = {"metadata": {"Keywords": keywords}} if keywords else {}
-        write_figure(figure, path, dpi=200, **metadata)
+        write_figure(figure, path, dpi=200)
     return path
 
 
