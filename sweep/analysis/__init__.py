@@ -21,6 +21,7 @@ _NAMES = {
     "drift.drifts": "DriftEstimate drift_table",
     "efficiency.pareto": "WorkEstimate least_work",
     "efficiency.work": "work_table",
+    "runs.blocks": "load_if_small",
     "runs.grid": "grid",
     "runs.query": "ask_each_experiment query query_refusals_in_words",
     "runs.selection": "adaptive_runs is_order_study name_of_energy_quantity scanned_axes",

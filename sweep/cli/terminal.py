@@ -38,7 +38,14 @@ class Terminal(Watcher):
         The name of the study, or the store that keeps it.
     err : bool
         Whether to print everything to standard error, because standard output is JSON.
+
+    Attributes
+    ----------
+    workers : int
+        Number of workers that have computed; 0 if there was nothing to compute.
     """
+
+    workers = 0
 
     def __init__(self, study: str | Store, err: bool = False) -> None:
         if isinstance(study, Store):
@@ -67,6 +74,7 @@ class Terminal(Watcher):
 
     def planned(self, plans: "Sequence[ExperimentPlan]", tasks: int, workers: int) -> None:
         """Print the plan."""
+        self.workers = workers
         text = f"{sweep.campaign.format_plans(plans, tasks)}, {count_with_noun(workers, 'worker')}"
         self._echo(text, self._err)
 

@@ -17,7 +17,8 @@ import sys
 import threading
 import types
 from collections.abc import Collection, Iterator
-from multiprocessing import context, forkserver, resource_tracker
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import context, forkserver, parent_process, resource_tracker
 from types import FrameType
 from typing import Any
 
@@ -34,7 +35,7 @@ from sweep.clusters.stop_request import ENDING
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # attempts to start a worker that is killed before it has started
 PRELOADS = ("sweep.campaign.worker.compute", __name__)
-FORKED = (*PRELOADS, "sweep.clusters.workers", "integrators.registry", "systems.registry")
+FORKED = "sweep.clusters.forked"
 START_METHOD = "geosweep-forkserver"
 
 
@@ -189,10 +190,32 @@ def _choose_start_method() -> None:
         if value is not None:  # a nanny would set them only after BLAS is loaded
             os.environ.setdefault(name, str(value))
     if sys.platform == "linux":  # elsewhere system libraries are not safe to fork
-        forkserver.set_forkserver_preload(list(FORKED))
+        forkserver.set_forkserver_preload([FORKED])
     with contextlib.suppress(OSError):  # without a socket, Dask starts each process from scratch
         forkserver.ensure_running()
         dask.config.set({"distributed.worker.multiprocessing-method": START_METHOD})
+
+
+def pool_of_server(processes: int) -> ProcessPoolExecutor | None:
+    """A pool of processes for other work, forked like the workers of a local cluster.
+
+    None if no local cluster was started in this process. They ignore Ctrl-C, which ends this
+    process, and end with it.
+    """
+    if dask.config.get("distributed.worker.multiprocessing-method") != START_METHOD:
+        return None
+    return ProcessPoolExecutor(processes, _Context(), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as its parent has ended, even if that was killed."""
+
+    def wait() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ from sweep.store.store import Store
 LEAVING = "geosweep-leaving"  # reason in Dask's log why a worker ends
 SEEN_SECONDS = 5.0  # within which a shared file system shows a new file
 LOOK_SECONDS = 0.2  # between checks for an answer or a request to stop
+JOIN_SECONDS = 0.05  # between looks whether a worker has joined
 SOON = 2.0  # seconds of waiting for workers after which the user is told
 ANSWER_SECONDS = 30.0  # within which all workers answer
 MOST_TRIES = 100  # of a call that fails because a worker is lost
@@ -198,7 +199,7 @@ def wait_for_workers(
         if waited > SOON and not said:
             told()
             said = True
-        time.sleep(LOOK_SECONDS)
+        time.sleep(JOIN_SECONDS)
 
 
 def ask_cluster_with_retries(

@@ -28,6 +28,7 @@ from sweep.plots.style import (
     STYLE,
     Coverage,
     Drawing,
+    align_vertical_labels,
     axis_label_with_units,
     current_page,
     curve_styles_of_integrators,
@@ -155,7 +156,8 @@ def drift_over_time(
         f"{quantity.replace('_', ' ')} error, window means: {over}; wedge: drift over "
         f"{next(iter(rows.values())).span}, 95 %",
     )
-    figure.align_ylabels()
+    for column in axes.T:
+        align_vertical_labels(figure, [ax for ax in column if ax.get_ylabel()])
     return figure
 
 

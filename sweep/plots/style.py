@@ -514,6 +514,23 @@ def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, lis
     return figure, axes[: len(titles)]
 
 
+def align_vertical_labels(figure: Drawing, axes: Collection[Axes]) -> None:
+    """Put the labels of panels below one another at the same distance from their axes.
+
+    `Figure.align_ylabels` does that by measuring the ticks of all for each of them, at each draw.
+    """
+    pixels, renderer = 0.0, FigureCanvasAgg(figure).get_renderer()
+    for ax in axes:
+        ax.yaxis.label.set_visible(False)
+        ticks = ax.yaxis.get_tightbbox(renderer)
+        ax.yaxis.label.set_visible(True)
+        pixels = max(pixels, ax.bbox.x0 - ticks.x0 if ticks else 0.0)
+    for ax in axes:
+        left = -pixels / figure.dpi - ax.yaxis.labelpad / 72.0
+        beside = ScaledTranslation(left, 0.0, figure.dpi_scale_trans)
+        ax.yaxis.set_label_coords(0.0, 0.5, ax.transAxes + beside)
+
+
 def write_heading(figure: Figure, text: str) -> None:
     """Replace the text above a figure, and adapt the height of the figure."""
     before = figure.get_suptitle()
@@ -641,15 +658,13 @@ def superscript_number(power: int) -> str:
     return str(power).translate(SUPERSCRIPTS)
 
 
-def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
+def save(figure: Figure, path: str | Path) -> Path:
     """Write a figure to a file, in the format given by the ending of `path`.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : str or Path
-    keywords : str, optional
-        Text for the metadata of a .png, .pdf or .svg file.
 
     Returns
     -------
@@ -671,8 +686,7 @@ def save(figure: Figure, path: str | Path, keywords: str = "") -> Path:
             key="output",
         )
     with rc_context(STYLE):  # for a figure that is not a `Drawing`
-        metadata = {"metadata": {"Keywords": keywords}} if keywords else {}
-        write_figure(figure, path, dpi=200, **metadata)
+        write_figure(figure, path, dpi=200)
     return path
 
 

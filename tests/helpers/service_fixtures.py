@@ -28,6 +28,7 @@ from integrators.errors import InputError
 from integrators.stepping import loop
 from sweep.campaign import probe
 from sweep.clusters import connect as starting
+from sweep.clusters import local
 from sweep.clusters.local import start_local_cluster
 
 PROGRAMS = Path(sys.executable).parent
@@ -199,6 +200,8 @@ def lent(cluster):
         with pytest.MonkeyPatch.context() as patch:
             shared = Lent(cluster.cluster)
             patch.setattr(starting, "start_local_cluster", lambda *arguments, **options: shared)
+            # This process has imported what draws, which others would have to.
+            patch.setattr(local, "pool_of_server", lambda processes: None)
             yield
 
     return lend

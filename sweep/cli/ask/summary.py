@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,14 @@ from integrators.errors import InputError
 from sweep.cli.kept import digest_of_state, find_kept, keep, stamps
 from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
-from sweep.cli.selection import open_experiments
-from sweep.cli.show.picture_digests import digest_of_pictures, picture_mark, unchanged_pictures
-from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
+from sweep.cli.show.pictures import (
+    digest_of_pictures,
+    experiments_to_draw,
+    open_whole_experiments,
+    picture_file,
+    write_picture,
+    write_picture_of_store,
+)
 from sweep.store.backends.places import METADATA
 from sweep.store.files import INTERNAL
 from sweep.store.store import Store
@@ -29,6 +36,10 @@ if TYPE_CHECKING:
 PACKAGES = "matplotlib", "numpy", "pandas", "scipy", "xarray"  # that tables and pictures depend on
 # Pictures drawn at the end of every run. `_kinds_that_fit` adds others; `sweep plot` draws all.
 KINDS = ("order", "scan", "energy", "unit-length", "megno", "lyapunov", "sphere")
+
+MOST_PROCESSES = 4  # that draw: each takes 0.6 s of CPU time to begin, and 0.2 GB
+
+Stamps = dict[str, list[int]]
 
 
 @command
@@ -46,10 +57,16 @@ def summary(datasets: "dict[str, xr.Dataset]") -> None:
         click.echo(text)
 
 
-def print_run_summary(store: Store) -> None:
+def print_run_summary(store: Store, workers: int = 0) -> None:
     """Print the answers of a store, and write its plots.
 
     If nothing changed since, the kept tables are printed, without importing xarray or Matplotlib.
+
+    Parameters
+    ----------
+    store : Store
+    workers : int, optional
+        Number of workers that have computed in this run; as many processes draw, on this machine.
     """
     directory, name, state = store.output_path("-plots"), f"summary of {store.place}", ""
     if isinstance(store.place, Path):  # to look at the files of a bucket takes longer
@@ -59,12 +76,29 @@ def print_run_summary(store: Store) -> None:
             click.echo(kept["tables"])
             _print_where_plots_are(store, directory, [], 0, len(kept["pictures"]))
             return
-    datasets, tables = open_experiments(store), list[str]()
-    for text in answers_in_text(datasets):
-        click.echo(text)
-        tables.append(text)
-    if (pictures := _save_summary_plots(store, directory, datasets)) and state:
-        keep(name, state, {"tables": "\n".join(tables), "pictures": stamps(pictures)})
+    with _helpers(store, workers) as helpers:
+        datasets, tables = open_whole_experiments(store), list[str]()
+        for text in answers_in_text(datasets):
+            click.echo(text)
+            tables.append(text)
+        pictures = _save_summary_plots(store, directory, datasets, helpers)
+    if pictures and state:
+        keep(name, state, {"tables": "\n".join(tables), "pictures": pictures})
+
+
+@contextlib.contextmanager
+def _helpers(store: Store, workers: int) -> Iterator[Executor | None]:
+    """Context manager for processes that draw beside this one, which open the store at once."""
+    cores = min(workers, os.cpu_count() or 1, MOST_PROCESSES)
+    if cores < 2 or (pool := sweep.clusters.local.pool_of_server(cores - 1)) is None:
+        yield None
+        return
+    try:
+        for _ in range(cores - 1):
+            pool.submit(experiments_to_draw, str(store))
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _state_of_summary(store: Store, place: Path) -> str:
@@ -106,39 +140,74 @@ def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> l
 
 
 def _save_summary_plots(
-    store: Store, directory: Path, datasets: "Mapping[str, xr.Dataset]"
-) -> list[Path]:
+    store: Store,
+    directory: Path,
+    datasets: "Mapping[str, xr.Dataset]",
+    helpers: Executor | None,
+) -> Stamps:
     """Write the plots, or print why they cannot be written: the run is complete all the same.
 
-    Returns their files; none where something is to be said again, or drawn, the next time.
+    Returns the stamps of their files; none where something is to be said again, or drawn, the next
+    time.
     """
-    lines, pictures, written = list[str](), list[Path](), 0
+    place = f"pictures in {directory.absolute()}"
+    before = find_kept(place, "") or {}
+    pictures: Stamps = {}
+    asked: dict[tuple[str, str], Path] = {}
+    digests: dict[str, str] = {}
+    for name, dataset in datasets.items():
+        kinds = (*KINDS, *_kinds_that_fit(dataset))
+        digest, known = digest_of_pictures(dataset, kinds), before.get(name, {})
+        if known.get("digest") == digest and _are_unchanged(known["pictures"]):
+            pictures |= known["pictures"]
+        else:
+            digests[name] = digest
+            asked |= {(name, kind): picture_file(directory, name, kind) for kind in kinds}
+    unchanged, refused = len(pictures), dict[tuple[str, str], str]()
     with ProgressLine() as line:
         try:
-            for done, (name, dataset) in enumerate(datasets.items()):
-                kinds = (*KINDS, *_kinds_that_fit(dataset))
-                files = {kind: picture_file(directory, name, kind) for kind in kinds}
-                digest = digest_of_pictures(dataset, kinds)
-                if same := unchanged_pictures(files, digest):
-                    pictures += [files[kind] for kind in same]
-                    continue
-                line.show(f"Pictures of {name}", done / len(datasets))
-                asked = {sweep.plots.KINDS[kind]: dict[str, Any]() for kind in kinds}
-                found = {kind: own for _, kind, own in draw_pictures({name: dataset}, asked)}
-                drawn = {k: own for k, own in found.items() if not isinstance(own, InputError)}
-                mark = picture_mark(digest, drawn)
-                if "sphere" not in drawn and "state" in dataset:
-                    lines.append(f"No picture of {name} on the sphere: {found['sphere']}")
-                    mark = ""  # so that they are drawn, and this line is printed, next time too
-                for kind, figure in drawn.items():
-                    pictures.append(save_picture(figure, files[kind], mark))
-                written += len(drawn)
+            for done, (of, why) in enumerate(_draw(store, datasets, asked, helpers)):
+                refused |= {of: why} if why else {}
+                line.show(f"Pictures of {of[0]}", (done + 1) / len(asked))
         except InputError as error:
             line.close()
             click.echo(f"\nNo plots: {error}", err=True)
-            return []
-    _print_where_plots_are(store, directory, lines, written, len(pictures) - written)
-    return [] if lines else pictures
+            return {}
+    lines = list[str]()
+    for name, digest in digests.items():
+        drawn = stamps(file for of, file in asked.items() if of[0] == name and of not in refused)
+        pictures |= drawn
+        if "state" in datasets[name] and (name, "sphere") in refused:  # to be said next time too
+            said = refused[name, "sphere"]
+            lines.append(f"No picture of {name} on the sphere: {said}")
+        else:
+            before[name] = {"digest": digest, "pictures": drawn}
+    keep(place, "", before)
+    _print_where_plots_are(store, directory, lines, len(pictures) - unchanged, unchanged)
+    return {} if lines else pictures
+
+
+def _draw(
+    store: Store,
+    datasets: "Mapping[str, xr.Dataset]",
+    asked: dict[tuple[str, str], Path],
+    helpers: Executor | None,
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Write pictures, by experiment and kind; yield each, with why it cannot be drawn.
+
+    Helpers begin with the first pictures, and this process with the last.
+    """
+    futures: dict[tuple[str, str], Future[str]] = {}
+    if helpers is not None:
+        with contextlib.suppress(BrokenExecutor):
+            for of, file in asked.items():
+                futures[of] = helpers.submit(write_picture_of_store, str(store), *of, file)
+    for of in reversed(asked):
+        why: str | None = None
+        if of in futures and not futures[of].cancel():  # since a helper has begun it
+            with contextlib.suppress(BrokenExecutor):  # the helper was killed
+                why = futures[of].result()
+        yield of, write_picture(datasets[of[0]], of[1], asked[of]) if why is None else why
 
 
 def _print_where_plots_are(

@@ -56,10 +56,11 @@ def extend(
       --members N  Enlarge random ensembles to N members.
     """
     opened = Store.at(store)
+    terminal = Terminal(opened, as_json)
     outcome = sweep.extend(
         opened, experiments=experiment, trust_plugins=trust_plugins,
-        watcher=Terminal(opened, as_json), **added, **run_options,
+        watcher=terminal, **added, **run_options,
     )  # fmt: skip
     if summary and outcome.complete and not as_json:
-        print_run_summary(opened)
+        print_run_summary(opened, terminal.workers)
     finish_command(outcome, as_json)

@@ -53,13 +53,13 @@ def run(
     """
     loaded, opened = sweep.store.resolve_study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {opened}", err=as_json)
-    run_options["watcher"] = Terminal(loaded.name, as_json)
+    run_options["watcher"] = terminal = Terminal(loaded.name, as_json)
     outcome, decisions = sweep.run(loaded, opened, **run_options), None
     if decide and outcome.complete:
         decisions = sweep.decide(opened, budget, trust_plugins=trust_plugins, **run_options)
         outcome = decisions.outcome or outcome
     if summary and outcome.complete and not as_json:
-        print_run_summary(opened)
+        print_run_summary(opened, terminal.workers)
     if decisions is not None and not as_json:
         click.echo(f"\n{decisions}")
     finish_command(outcome, as_json, decisions and {"decisions": decisions_for_json(decisions)})

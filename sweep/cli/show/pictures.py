@@ -1,12 +1,22 @@
-"""Pictures of experiments, and the files that they are written to."""
+"""Pictures of experiments, and the files that they are written to.
 
-from collections.abc import Iterator, Mapping
+This module does not import Matplotlib before a picture is drawn.
+"""
+
+import functools
+import hashlib
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sweep
 from integrators.errors import InputError
+from sweep.cli.kept import digest_of_state
 from sweep.cli.output import writing
+from sweep.cli.selection import open_experiments
+from sweep.store.store import Store
 from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -52,15 +62,41 @@ def draw_pictures(
                 yield name, kind.name, error
 
 
-def save_picture(figure: Any, path: Path, mark: str = "") -> Path:
+def write_picture(dataset: "xr.Dataset", kind: str, path: Path) -> str:
+    """Draw a picture and write it to a file; return why it cannot be drawn, or an empty text."""
+    try:
+        figure = sweep.plots.picture(kind, dataset)
+    except InputError as error:
+        return str(error)
+    save_picture(figure, path)
+    return ""
+
+
+def write_picture_of_store(store: str, name: str, kind: str, path: Path) -> str:
+    """Do the same for an experiment of a store, in a process that draws several of its pictures."""
+    return write_picture(experiments_to_draw(store)[name], kind, path)
+
+
+@functools.cache
+def experiments_to_draw(store: str) -> "dict[str, xr.Dataset]":
+    """The experiments of a store, opened once in this process; Matplotlib is imported too."""
+    importlib.import_module("sweep.plots.kinds")
+    return open_whole_experiments(store)
+
+
+def open_whole_experiments(store: str | Store) -> "dict[str, xr.Dataset]":
+    """All experiments of a store, read at once where they are small, not piece by piece."""
+    opened = open_experiments(store)
+    return {name: sweep.analysis.load_if_small(runs) for name, runs in opened.items()}
+
+
+def save_picture(figure: Any, path: Path) -> Path:
     """Write a picture to a file, and create its directory.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : Path
-    mark : str, optional
-        Metadata of the file; see `sweep.plots.save`.
 
     Returns
     -------
@@ -73,10 +109,40 @@ def save_picture(figure: Any, path: Path, mark: str = "") -> Path:
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        sweep.plots.save(figure, path, mark)
+        sweep.plots.save(figure, path)
     return path
 
 
 def picture_file(directory: Path, name: str, kind: str, ending: str = "png") -> Path:
     """Path of the picture of an experiment, of one kind, in a directory."""
     return directory / f"{escape_control_characters(name).replace(' ', '-')}-{kind}.{ending}"
+
+
+def digest_of_pictures(dataset: "xr.Dataset", kinds: Iterable[str]) -> str:
+    """Digest of all that the pictures of an experiment are drawn from, and of our code.
+
+    The digest covers coordinates, attributes, and the variables of each run, which include its
+    identity and measured times. Since these differ when a run is computed again, series need not
+    be read. The versions of the package and of Matplotlib are covered too.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        An experiment from `sweep.open_study`.
+    kinds : iterable of str
+
+    Returns
+    -------
+    str
+    """
+    digest = hashlib.sha256(repr(sorted(dataset.attrs.items())).encode())
+    for name, array in sorted(dataset.variables.items()):
+        said = name, array.dims, array.shape, str(array.dtype), sorted(array.attrs.items())
+        digest.update(repr(said).encode())
+        if name in dataset.coords or array.dims == ("run",):
+            numbers = array.dtype.kind in "biuf"
+            digest.update(
+                array.values.tobytes() if numbers else repr(array.values.tolist()).encode()
+            )
+    drawn_by = *kinds, version("geosweep"), version("matplotlib")
+    return digest_of_state(digest.hexdigest(), drawn_by)

@@ -276,6 +276,12 @@ def test_only_pictures_of_other_data_are_drawn_again(folder, command):
     assert "small-plots (" in said and " drawn, 1 unchanged)" in said
 
 
+def test_a_run_is_complete_though_no_process_can_write_its_pictures(folder, program):
+    (folder / "blocked-plots").write_text("in the way")
+    done = program(folder, "run", "small.toml", "blocked.zarr", "--workers", "2")
+    assert re.search(r"No plots: .*blocked-plots", done.stderr) and "Complete: " in done.stdout
+
+
 def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
     done = command(folder, "plot", "sphere", "small.zarr", "-o", "chosen")
     assert done.stdout.split() == ["chosen/section-sphere.png"]
