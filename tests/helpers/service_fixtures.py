@@ -34,6 +34,11 @@ PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time", "environment")  # which runs may have, and be the same
 MEMORY, ROOM = Path("/dev/shm"), 8_000_000_000  # a file system in memory, and what is free there
 ROOT = "PYTEST_DEBUG_TEMPROOT"
+QUIET = {  # what Dask measures of itself: otherwise clusters that wait take as long as many tests
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+}
 
 
 def pytest_configure(config):
@@ -41,8 +46,10 @@ def pytest_configure(config):
 
     They are files as on a disk, but a journal that all processes share is not waited for.
     """
-    usable = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM
-    if usable and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return  # which has these variables
+    os.environ.update(QUIET)
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ.setdefault(ROOT, str(MEMORY))
 
 
