@@ -198,7 +198,7 @@ def test_runs_come_to_the_exact_states(name, entry):
             ("cf4", "spherical_pendulum_chain", 8000),
             ("rk45+fixed", "spherical_pendulum_chain", 1600),
         ],
-        3,
+        2,
     ),
 )
 def test_orders_are_measured_below_the_digits_of_doubles(name, system, steps):
