@@ -166,6 +166,7 @@ def pytest_collection_finish(session):
             compiler = multiprocessing.get_context("fork").Process(target=_compile, args=(part,))
             compiler.start()
             compiler.join()
+    gc.set_threshold(50_000, 20, 50)  # Dask is called back at each collection
     gc.enable()
 
 
