@@ -41,9 +41,10 @@ QUIET = {  # what Dask measures of itself: otherwise clusters that wait take as 
 
 
 def pytest_configure(config):
-    """Keep the tests' files in memory where it has room: stores are many small files.
+    """Keep clusters quiet, and the tests' files in memory where it has room.
 
-    They are files as on a disk, but a journal that all processes share is not waited for.
+    Stores are many small files. In memory they are files as on a disk, but a journal that all
+    processes share is not waited for.
     """
     if hasattr(config, "workerinput"):
         return  # which has these variables
