@@ -141,11 +141,11 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=place)
 
 
-MOST_KERNELS = 50  # that one fork compiles: its memory grows with them
+MOST_KERNELS = 100  # that one fork compiles: its memory grows with them
 
 
 def pytest_collection_finish(session):
-    """Compile what the tests of cases and pairings need, shared among the processes of a run.
+    """Compile what the tests of cases and pairings need, shared among as many processes as cores.
 
     In forks of each, which give the memory back: the process itself loads what it uses.
     """
@@ -157,13 +157,16 @@ def pytest_collection_finish(session):
             if hasattr(item, "callspec"):
                 for argument, value in item.callspec.params.items():
                     compilings |= cases.compilings(value, argument)
-        number, count = int(process["workerid"].removeprefix("gw")), process["workercount"]
-        labels = sorted(compilings)[number::count]  # scalars and lanes in turn: they share nothing
+        number = int(process["workerid"].removeprefix("gw"))
+        count = min(process["workercount"], len(os.sched_getaffinity(0)))
+        # Scalars and lanes in turn: they share nothing.
+        labels = sorted(compilings)[number::count] if number < count else []
         for begin in range(0, len(labels), MOST_KERNELS):
             part = [compilings[label] for label in labels[begin : begin + MOST_KERNELS]]
             compiler = multiprocessing.get_context("fork").Process(target=_compile, args=(part,))
             compiler.start()
             compiler.join()
+    gc.set_threshold(50_000, 20, 50)  # Dask is called back at each collection
     gc.enable()
 
 

@@ -23,7 +23,7 @@ ELSEWHERE += ("sweep recommend", " bead.", "s3://")
 ELSEWHERE += ("--cluster ", *lines_of_shown_studies())
 # What compiles many kernels or draws many pictures, and what is shown in other words too.
 LATER = ("recipes.", "structure.", "my_leapfrog.toml", "my_bead.toml", "--site", "--format pdf")
-LATER += ("plot order quickstart",)
+LATER += ("plot order quickstart", "report my-study", "round-off", "--duration 1e6", "tcp://")
 LATER += ("run all-orders", "--across", "--samples 100", "--members 128", " again.zarr")
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
 SETTINGS = ("export AWS_",)

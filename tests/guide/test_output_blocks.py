@@ -16,13 +16,13 @@ from output_blocks import BLOCKS, differences, same
 
 import sweep
 
-QUICK = ("quickstart-in-short", "quickstart", "check", "order", "work", "verify")
-SLOW = ("chaos", "below-round-off", "whose-drift")
+QUICK = ("quickstart-in-short", "quickstart", "work", "verify")
+SLOW = ("check", "order", "chaos", "below-round-off", "whose-drift")
 SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 PLUGINS = ("force", "observable")  # which their tests run
 PYTHON = [path.stem for path in DOCUMENTS if fenced("python", [path]) and path.stem not in PLUGINS]
-LATER = ("trajectory", "python")  # double-double and tangents, all of the library
+LATER = ("trajectory", "python", "large")  # double-double and tangents, all of the library, Dask
 
 
 @pytest.fixture(scope="module")

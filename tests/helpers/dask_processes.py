@@ -11,11 +11,11 @@ format = 1
 name = "small"
 
 [[experiment]]
-name = "pendulum"
-system = "spherical_pendulum_chain"
+name = "spins"
+system = "heisenberg_chain"  # so large that no loop is compiled with all that it calls
 integrators = ["rk4"]
 step_size = 0.01
-initial_condition = { around = "lee", random = 4, spread = 1e-2, seed = 1 }
+initial_condition = { random = 4, seed = 1 }
 duration = 1.0
 samples = 10
 record = ["energy"]

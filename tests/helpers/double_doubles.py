@@ -29,7 +29,8 @@ def values_of(function, arguments, count, element=DOUBLE_DOUBLE):
     if wide:  # eight rows side by side
         given = np.ascontiguousarray(np.moveaxis(given.reshape(-1, WIDTH, *given.shape[1:]), 1, 2))
     out = np.empty((len(given), count, *element.shape))
-    Kernel(fill, lambda _: signature, (function, element.name)).compiled(element)(given, out)
+    name = f"{function.__module__}.{function.__qualname__}"  # which is that of a cached kernel
+    Kernel(fill, lambda _: signature, (name, element.name)).compiled(element)(given, out)
     return np.moveaxis(out, 2, 1).reshape(-1, count, 2) if wide else out
 
 

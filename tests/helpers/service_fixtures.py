@@ -1,4 +1,8 @@
-"""What the tests of the service share: a cluster, the command, and stores read with plain zarr."""
+"""What the tests of the service share: a cluster, the command, and stores read with plain zarr.
+
+What takes long to import is imported where it is used: the process that shares out the tests to
+others uses none of it, and these wait for it.
+"""
 
 import contextlib
 import fcntl
@@ -16,8 +20,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import zarr
-from distributed import Client
 from forking import Forked
 from study_text import LONG, study_of
 from waiting import HANG
@@ -26,24 +28,28 @@ from waiting import until as wait_until
 import sweep
 from integrators.errors import InputError
 from integrators.stepping import loop
-from sweep.campaign import probe
-from sweep.clusters import connect as starting
-from sweep.clusters import local
-from sweep.clusters.local import start_local_cluster
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time", "environment")  # which runs may have, and be the same
 MEMORY, ROOM = Path("/dev/shm"), 8_000_000_000  # a file system in memory, and what is free there
 ROOT = "PYTEST_DEBUG_TEMPROOT"
+QUIET = {  # what Dask measures of itself: otherwise clusters that wait take as long as many tests
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+}
 
 
 def pytest_configure(config):
-    """Keep the tests' files in memory where it has room: stores are many small files.
+    """Keep clusters quiet, and the tests' files in memory where it has room.
 
-    They are files as on a disk, but a journal that all processes share is not waited for.
+    Stores are many small files. In memory they are files as on a disk, but a journal that all
+    processes share is not waited for.
     """
-    usable = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM
-    if usable and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return  # which has these variables
+    os.environ.update(QUIET)
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ.setdefault(ROOT, str(MEMORY))
 
 
@@ -58,6 +64,8 @@ def own_configuration(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def brief_probes():
     """Probes that measure little, once: a plan need not be good to be tried."""
+    from sweep.campaign import probe
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "REPEATS", 1)
         patch.setattr(probe, "MOST_SECONDS", probe.LEAST_SECONDS)
@@ -67,6 +75,10 @@ def brief_probes():
 @pytest.fixture(scope="session")
 def cluster():
     """A client of a local cluster of two worker processes."""
+    from distributed import Client
+
+    from sweep.clusters.local import start_local_cluster
+
     with start_local_cluster(2) as local, Client(local) as client:
         client.run(setattr, loop, "FEW_ROWS", loop.FEW_ROWS)  # as this process has it
         yield client
@@ -194,6 +206,8 @@ class Lent:
 @pytest.fixture(scope="session")
 def lent(cluster):
     """Within ``with lent():`` a local cluster is the shared one, which need not start."""
+    from sweep.clusters import connect as starting
+    from sweep.clusters import local
 
     @contextlib.contextmanager
     def lend():
@@ -341,6 +355,8 @@ def fingerprint():
 
 def _arrays(store, name):
     if name.startswith("_geosweep/"):  # which `sweep` does not open
+        import zarr
+
         group = zarr.open_group(store, path=name, mode="r", use_consolidated=False)
         return {key: array[...] for key, array in group.arrays()}
     variables = sweep.open_study(store)[name].to_dataset().load().variables

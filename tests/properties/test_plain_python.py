@@ -18,11 +18,11 @@ import json, sys, warnings
 warnings.simplefilter("ignore")
 import numba, numpy as np
 assert numba.config.DISABLE_JIT
-from cases import adaptive_pairings, kernel_pairings
+from cases import Pairing, adaptive_pairings, pairings
 chosen, result = json.load(sys.stdin), {}
-for pairing in (*kernel_pairings(), *adaptive_pairings()):
+for pairing in (*pairings(), *adaptive_pairings()):
     if str(pairing) not in chosen: continue
-    if pairing in kernel_pairings():
+    if isinstance(pairing, Pairing):
         assert pairing.problem.advance.scalar is pairing.problem.advance.function
         run = pairing.batch([pairing.case.state], steps=2, samples=2)
     else:

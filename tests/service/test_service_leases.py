@@ -148,6 +148,7 @@ def test_a_lease_that_says_nothing_is_watched_and_succeeded(store, lock, run_tex
     assert not lock.exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_its_lease_stops(
     suspended, long_study, command, undisturbed, assert_same_runs
 ):

@@ -28,7 +28,7 @@ def whole(run_text, tmp_path_factory):
         pytest.param("", 0, id="lease", marks=pytest.mark.slow),
         pytest.param("", 90, id="creation", marks=pytest.mark.slow),
         pytest.param("a.zarr", 3, id="session", marks=pytest.mark.slow),
-        pytest.param("a.zarr", 12, id="records"),
+        pytest.param("a.zarr", 12, id="records", marks=pytest.mark.slow),
         pytest.param("a.zarr", 45, id="folding"),
     ],
 )

@@ -40,7 +40,8 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
     assert progress.done == progress.runs == table.size and not progress.left
     assert sweep.failures(tmp_path / "test.zarr") == [] == sweep.verify(tmp_path / "test.zarr")
     assert not sweep.repair(tmp_path / "test.zarr").findings
-    extended = sweep.extend(tmp_path / "test.zarr", 2.0 * study.experiments[0].duration)
+    duration = 2.0 * study.experiments[0].duration
+    extended = sweep.extend(tmp_path / "test.zarr", duration, client=cluster)
     assert extended.complete and sweep.status(tmp_path / "test.zarr")[0].done == table.size
 
 

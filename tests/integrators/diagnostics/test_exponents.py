@@ -54,7 +54,7 @@ def rates(found):
     return np.diff(grown, axis=0) / np.diff(found.times[1:])[:, None]
 
 
-@pytest.mark.parametrize("name", first_of(["spherical_midpoint", "splitting", "rkmk4"]))
+@pytest.mark.parametrize("name", first_of(["exact", "spherical_midpoint", "splitting", "rkmk4"]))
 def test_a_precession_has_none(name):
     system = systems.get("precession")
     found = lyapunov_exponents(
@@ -111,7 +111,7 @@ def test_of_a_flow_along_an_action_the_tangent_space_is_known():
 
 
 @pytest.mark.parametrize(
-    "name", first_of(["spherical_midpoint", "variational", "variational+suzuki4"])
+    "name", first_of(["variational", "spherical_midpoint", "variational+suzuki4"])
 )
 def test_exponents_of_symplectic_maps_come_in_pairs(name):
     if name == "spherical_midpoint":

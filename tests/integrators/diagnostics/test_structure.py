@@ -361,25 +361,25 @@ def test_a_step_that_fails_has_no_defect():
     assert np.isnan(reversal_error(system, method, state, step_size=1.0, steps=2))
 
 
-def test_many_ends_are_those_of_batches(pairing_of_each_form):
-    for pairing in pairing_of_each_form:
-        case, problem = pairing.case, pairing.problem
-        members, h = case.members(11, seed=4), 0.01 * case.time_scale
-        singly = [run_batch(problem, m[None], h, 3, 1).states[:, -1] for m in members]
-        expected = to_stored_states(problem, np.concatenate(singly))
-        for lanes in (True, False):
-            found = run_ends(problem, members, h, 3, lanes=lanes)
-            assert np.array_equal(found, expected)
-
-
-@pytest.fixture
-def pairing_of_each_form():
-    """A few pairings, one in (q, q̇)."""
-    wanted = {"variational-spherical_pendulum_chain", "rk4[q_qdot]-nbody_sphere"}
-    wanted |= {"spherical_midpoint-point_vortices", "nambu_midpoint-nambu_quadratic"}
-    found = [pairing for pairing in pairings() if str(pairing) in wanted]
-    assert len(found) == len(wanted)
-    return found
+@pytest.mark.parametrize(
+    "name",
+    first_of(
+        [
+            "variational-spherical_pendulum_chain", "rk4[q_qdot]-nbody_sphere",
+            "spherical_midpoint-point_vortices", "nambu_midpoint-nambu_quadratic",
+        ],
+        3,
+    ),
+)  # fmt: skip
+def test_many_ends_are_those_of_batches(name):
+    (pairing,) = (pairing for pairing in pairings() if str(pairing) == name)
+    case, problem = pairing.case, pairing.problem
+    members, h = case.members(11, seed=4), 0.01 * case.time_scale
+    singly = [run_batch(problem, m[None], h, 3, 1).states[:, -1] for m in members]
+    expected = to_stored_states(problem, np.concatenate(singly))
+    for lanes in (True, False):
+        found = run_ends(problem, members, h, 3, lanes=lanes)
+        assert np.array_equal(found, expected)
 
 
 # --- back to the start ---------------------------------------------------------------------------

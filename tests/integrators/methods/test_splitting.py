@@ -103,6 +103,7 @@ def test_the_time_of_the_last_piece_is_that_of_its_shares():
         assert np.abs(y - still).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.5, 40.0])
 def test_one_piece_is_its_exact_flow_whatever_the_step(step):
     system, state = split("precession")

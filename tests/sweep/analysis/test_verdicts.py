@@ -172,9 +172,9 @@ def test_only_drifts_of_sizes_are_compared():
 
 def test_the_interval_of_few_walks_covers_their_drift():
     """Of those that the increments of window means alone would give, 86 % do."""
-    rows = [judged(walks(np.random.default_rng((5, i)), 4, 64)) for i in range(200)]
+    rows = [judged(walks(np.random.default_rng((5, i)), 4, 64)) for i in range(100)]
     assert np.mean([row.low <= 0 <= row.high for row in rows]) >= 0.91
-    assert sum(row.verdict != NONE for row in rows) <= 3
+    assert sum(row.verdict != NONE for row in rows) <= 1
 
 
 def test_each_start_drifts_only_where_the_spread_grows_like_a_line():

@@ -103,6 +103,7 @@ tolerance = [1e-2, 1e-8]
 """
 
 
+@pytest.mark.slow
 def test_a_larger_bound_computes_again_what_the_smaller_one_ended(tmp_path, called):
     """A reference, the runs that are measured against it, and adaptive runs; no others."""
 

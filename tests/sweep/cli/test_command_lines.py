@@ -396,7 +396,9 @@ def test_a_run_of_what_is_done_computes_nothing(command, place, store):
         ("ls studies", {"numba", "xarray", "matplotlib"}),
         ("ls systems", {"numba", "xarray", "matplotlib"}),
         ("query small.zarr", {"numba", "distributed", "matplotlib", "scipy"}),
-        ("order small.zarr", {"numba", "distributed", "matplotlib"}),
+        pytest.param(
+            "order small.zarr", {"numba", "distributed", "matplotlib"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_command_imports_what_it_uses(command, place, store, arguments, unused):
@@ -525,6 +527,7 @@ def test_query(answers, store):
     assert "… and 31 more of 32 runs" in answers["query of columns"]
 
 
+@pytest.mark.slow
 def test_export(command, store, tmp_path):
     said = command(tmp_path, "export", store, "runs.nc").stdout
     assert said == "Wrote runs.nc: 64 runs of pendulum, three-bodies\n"
