@@ -162,9 +162,9 @@ def midpoint(f: Callable[..., np.ndarray], t: float, y: np.ndarray, h: float) ->
 
 own = sweep.python_method(midpoint, order=2)
 
-keys = ["lee", {"around": "lee", "random": 3, "spread": 0.1, "seed": 1}]
 study = sweep.Study(
-    "order", system="spherical_pendulum_chain", initial_condition=keys, duration=2.0, samples=10,
+    "order", system="spherical_pendulum_chain", duration=2.0, samples=10,
+    initial_condition=["lee", {"around": "lee", "random": 3, "spread": 0.1, "seed": 1}],
     integrators=["rk4", {"name": "rk2_heun", "step_size": 0.1}, own],
     step_size=np.array([0.1, 0.05]), scan={"gravity": (1.0, 2.0)},
     reference={"integrator": "dop853"},

@@ -17,8 +17,6 @@ from sweep import analysis, store, tables
 from sweep.analysis.rows import Rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import xarray as xr
 
     from sweep.analysis.chaos import ChaosEstimate
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from sweep.analysis.drift.drifts import DriftEstimate
     from sweep.analysis.efficiency.pareto import WorkEstimate
     from sweep.analysis.structure import StructureEstimate
-    from sweep.store.store import Store
+    from sweep.store.open import Source
     from sweep.tables.base import Table
 
 # The colours of verdicts on pages; verdicts that are neither good nor bad have none.
@@ -272,7 +270,6 @@ def _made(name: str) -> Callable[..., Any]:
 
 # ruff: noqa: D103
 if TYPE_CHECKING:  # the functions as `_made` makes them
-    Source = str | Path | Store | xr.DataTree | xr.Dataset
     Names = Sequence[str] | str | None
     One = str | None  # experiment
 
