@@ -45,8 +45,8 @@ def suggest_nearest(name: object, valid: Iterable[str]) -> str:
 
 
 def short_repr(value: object) -> str:
-    """A value for a message: as `repr`, but of long ones the beginning and the end."""
-    return _SHORT.repr(value)
+    """A value for a message: as `repr`, in one line, but of long ones the beginning and the end."""
+    return " ".join(_SHORT.repr(value).split("\n"))
 
 
 _SHORT = reprlib.Repr()

@@ -4,6 +4,7 @@ The loop over steps is compiled, as that of every method, and calls the function
 step: compensated sums, statistics, checkpoints and compositions are those of all methods.
 """
 
+import dataclasses
 import functools
 import inspect
 import math
@@ -25,11 +26,30 @@ from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import COMPLETE, EVALUATIONS, NOT_FINITE, STATUS_ROW
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
-from integrators.stepping.python_step import Calls, PythonStep, Step
+from integrators.stepping.python_step import (
+    Calls,
+    Declaration,
+    PythonStep,
+    Step,
+    settings_given,
+)
 
 ADDRESS, PROJECTS = range(2)  # in the options of the kernel
 PARAMETERS = ("f", "t", "y", "h"), ("system", "t", "y", "h")  # of a step
 OfState = Callable[[float, np.ndarray], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class PythonMethod(Method):
+    """A `Method` from a Python function.
+
+    Parameters
+    ----------
+    declaration : Declaration
+        Of the function, from which `sweep.Experiment` writes a plugin.
+    """
+
+    declaration: Declaration = dataclasses.field(kw_only=True)
 
 
 def python_method(
@@ -43,12 +63,17 @@ def python_method(
     most_seconds: float = math.inf,
     description: str = "",
     sources: tuple[str, ...] = (),
-) -> Method:
+) -> PythonMethod:
     """A method with a fixed step, from a Python function that takes one step.
 
     It is an integrator like any other, but slower, by some microseconds a step beside those of the
     function; without Lyapunov exponents, and in double precision alone. Of a symmetric one of order
     2 there are all compositions, ``NAME+suzuki4`` and others.
+
+    It stands in ``INTEGRATORS`` of a plugin. In a script or a notebook a `sweep.Study` takes it
+    among its integrators, or among its plugins, to be asked for by name: then the source of the
+    step, and of the functions, numbers and arrays that it uses, is part of the study. Workers
+    compute with it and the store keeps it; an edited function is another integrator.
 
     Parameters
     ----------
@@ -76,7 +101,7 @@ def python_method(
 
     Returns
     -------
-    Method
+    PythonMethod
 
     Raises
     ------
@@ -90,6 +115,7 @@ def python_method(
     >>> python_method(midpoint, order=2).name
     'midpoint'
     """
+    settings = settings_given(python_method, locals())
     if step is None and not isinstance(name, str) and callable(name):
         step = name
         name = str(getattr(step, "__name__", ""))
@@ -120,7 +146,7 @@ def python_method(
         )
     summary = (inspect.getdoc(plain) or "").partition("\n")[0].rstrip(".")
     bind = functools.partial(_bind, step, takes_system, evaluations, most_seconds)
-    return Method(
+    return PythonMethod(
         name=name,
         description=description or summary or f"the function {plain.__name__!r}, in Python",
         order=check_whole("order", order),
@@ -137,6 +163,7 @@ def python_method(
         precise=False,
         tangents=False,
         sources=sources,
+        declaration=Declaration("integrator", name, step, settings),
     )
 
 

@@ -4,14 +4,21 @@ mypy lets functions without annotations pass in packages with kernels; this find
 """
 
 import ast
+import inspect
+import os
 from pathlib import Path
 
+import mypy.api
 import pytest
 
 import integrators
+import sweep
 import systems
+from sweep.study import model
+from sweep.tables import answers
 
 COMPLETE = (integrators, systems)
+TYPED = (*COMPLETE, sweep, sweep.plots)
 MODULES = {
     str(path.relative_to(root.parent)): path
     for package in COMPLETE
@@ -107,13 +114,85 @@ class Form:
     assert list(unannotated(ast.parse(source))) == ["made.other", "Form.inner", "Form.of"]
 
 
-@pytest.mark.parametrize("package", COMPLETE)
+@pytest.mark.parametrize("package", [*COMPLETE, sweep])
 def test_packages_say_that_they_have_types(package):
     assert (Path(package.__file__).parent / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("package", COMPLETE)
+@pytest.mark.parametrize("package", TYPED)
 def test_type_checkers_know_the_names_that_are_imported_when_used(package):
-    (block,) = (n for n in ast.parse(Path(package.__file__).read_text()).body if type(n) is ast.If)
-    known = [name.asname for imported in block.body for name in imported.names]
-    assert sorted(known) == sorted(package.__all__)
+    parsed = ast.parse(Path(package.__file__).read_text())
+    block = next(node for node in parsed.body if type(node) is ast.If)
+    known = [name.asname for one in block.body if type(one) is ast.ImportFrom for name in one.names]
+    other = [(one.targets[0].id, one.value.id) for one in block.body if type(one) is ast.Assign]
+    named = [*known, *(name for name, _ in other)]
+    assert set(named) - {own for _, own in other} == set(package.__all__)
+
+
+@pytest.mark.parametrize("name", [*answers.PYTHON, *answers.FOR_ONE_EXPERIMENT])
+def test_type_checkers_know_the_parameters_of_answers(name):
+    block = next(n for n in reversed(ast.parse(inspect.getsource(answers)).body) if is_typed(n))
+    own = [one for one in block.body if isinstance(one, ast.FunctionDef) and one.name == name][-1]
+    declared = own.args
+    known = [one.arg for one in (*declared.args, *declared.kwonlyargs)]
+    defaults = [ast.literal_eval(one) for one in (*declared.defaults, *declared.kw_defaults)]
+    made = inspect.signature(getattr(sweep, name)).parameters.values()
+    assert known == [one.name for one in made]
+    assert defaults == [one.default for one in made if one.default is not one.empty]
+
+
+def is_typed(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def test_type_checkers_know_the_keys_of_an_experiment():
+    keys, fields = model.NamedExperimentKeys, model.ExperimentTable.model_fields
+    assert {*keys.__annotations__, *model.ExperimentKeys.__annotations__} == fields.keys()
+    assert keys.__required_keys__ == {name for name, of in fields.items() if of.is_required()}
+    assert fields.keys() <= inspect.signature(sweep.Study).parameters.keys()
+
+
+SCRIPT = """
+from collections.abc import Callable
+import numpy as np
+import sweep
+
+def midpoint(f: Callable[..., np.ndarray], t: float, y: np.ndarray, h: float) -> np.ndarray:
+    return y
+
+own = sweep.python_method(midpoint, order=2)
+
+study = sweep.Study(
+    "order", system="spherical_pendulum_chain", duration=2.0, samples=10,
+    initial_condition=["lee", {"around": "lee", "random": 3, "spread": 0.1, "seed": 1}],
+    integrators=["rk4", {"name": "rk2_heun", "step_size": 0.1}, own],
+    step_size=np.array([0.1, 0.05]), scan={"gravity": (1.0, 2.0)},
+    reference={"integrator": "dop853"},
+)
+order: float = sweep.order_table(study.run("order.zarr", workers=2).store)[0].order
+seconds: float = study.plan().cpu_seconds
+left: int = sweep.status("order.zarr")[0].left
+sweep.plots.picture("order", "order.zarr").savefig("order.pdf")
+"""
+MISTAKES = {
+    "sweep.Study('a', system='b', integrators='rk4', initial_condition='lee', duration=1.0, "
+    "samples=2, step_sizes=0.1)": 'did you mean "step_size"?',
+    "sweep.Experiment(name='a', system='b', integrators='rk4', initial_condition='lee', "
+    "duration='1.0', samples=2)": 'Argument "duration" to "Experiment" has incompatible type',
+    "study.run('order.zarr', worker=2)": 'did you mean "workers"?',
+    "sweep.ordr_table('order.zarr')": 'has no attribute "ordr_table"',
+    "sweep.order_table('order.zarr')[0].ordr": '"OrderEstimate" has no attribute "ordr"',
+}
+
+
+@pytest.mark.slow
+def test_a_type_checker_tells_a_misspelt_keyword_from_a_right_one(tmp_path):
+    (tmp_path / "script.py").write_text("\n".join([SCRIPT, *MISTAKES]))
+    options = ["--config-file", os.devnull, "--cache-dir", str(tmp_path / "cache")]
+    said, _, _ = mypy.api.run([*options, str(tmp_path / "script.py")])
+    first = SCRIPT.count("\n") + 2
+    told = [line for line in said.splitlines() if ": error: " in line]
+    lines = [int(line.split(":")[1]) for line in told]
+    assert sorted({*lines}) == [*range(first, first + len(MISTAKES))], said
+    for line, words in enumerate(MISTAKES.values(), first):
+        assert any(f":{line}: " in one and words in one for one in told), said

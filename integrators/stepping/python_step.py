@@ -6,11 +6,13 @@ until the loop is over. Then it is raised as an `InputError` with file and line;
 """
 
 import contextlib
+import inspect
 import math
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,36 @@ def collecting_errors() -> Iterator[dict[str, str]]:
         yield found
     finally:
         _collected.reset(token)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """How a function in Python was declared: what a study needs to declare it again on workers.
+
+    Parameters
+    ----------
+    kind : {"system", "integrator"}
+        What it is the function of.
+    name : str
+    function : callable
+    settings : mapping of str to object
+        The keyword arguments that differ from their defaults.
+    """
+
+    kind: str
+    name: str
+    function: Callable[..., Any]
+    settings: Mapping[str, Any]
+
+
+def settings_given(declare: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of a call, as its ``locals()``, that differ from their defaults."""
+    keywords = inspect.signature(declare).parameters.values()
+    return {
+        key.name: arguments[key.name]
+        for key in keywords
+        if key.kind is key.KEYWORD_ONLY and arguments[key.name] != key.default
+    }
 
 
 class Calls(threading.local):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from integrators.html import html_table, html_text
 from sweep.text import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
+Row = TypeVarWithDefault("Row", default=Any)
 PLAIN = (str, int, float, bool, type(None))
 NESTED = object()
 WIDTH = 100  # characters in a line of text above a table
@@ -64,6 +66,8 @@ class Table:
         notes = map(escape_control_characters, self.notes)
         return "\n".join([*lines, *([""] if self.notes else []), *notes])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         table = html_table(self.headers, self.rows, self.title, self.notes)
         return html_text(self.summary, bold=True) + table
@@ -73,7 +77,7 @@ class Table:
         return data_frame(self.rows, self.headers)
 
 
-class Rows(list[Any]):
+class Rows(list[Row]):
     """Rows of an analysis: a list that is shown as a table.
 
     Parameters
@@ -89,7 +93,7 @@ class Rows(list[Any]):
 
     def __init__(
         self,
-        rows: Iterable[Any] = (),
+        rows: Iterable[Row] = (),
         tables: Callable[[list[Any]], list[Table]] | None = None,
         experiments: Iterable[str] = (),
         notes: Iterable[str] = (),
@@ -159,6 +163,8 @@ class Rows(list[Any]):
             for name, tables in self._tables_by_experiment().items()
         ]
         return "\n\n".join([*(parts or ["none"]), *self.notes])
+
+    __repr__ = __str__
 
 
 def flat_table(rows: list[dict[str, Any]]) -> Table:

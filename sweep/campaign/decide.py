@@ -492,6 +492,8 @@ class Decisions:
         as_text = "decisions_as_table" if self.rows else "decisions_in_words"
         return str(getattr(sweep.tables, as_text)(self))
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         said = f"{self.decided} of {self.opened} open verdicts decided"
         return html_text(said) + Rows(self.rows)._repr_html_()

@@ -31,7 +31,7 @@ from integrators.compiler.kernels import checking
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError
 from integrators.html import html_text
-from sweep.analysis.rows import Rows
+from sweep.analysis.rows import Rows, Table
 from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_probes
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import ReferenceTask, make_solver
@@ -49,7 +49,7 @@ from sweep.store.diff import count_reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import variables
-from sweep.text import about_duration, count_with_noun, format_duration, format_table
+from sweep.text import about_duration, count_with_noun, format_duration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -479,6 +479,10 @@ class LackingReferences:
 
 def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     """Format plans as a table with a row for each experiment, and a line of totals."""
+    return f"{_table_of_plans(plans)}\n{_totals_in_words(plans, tasks)}"
+
+
+def _table_of_plans(plans: Sequence[ExperimentPlan]) -> Table:
     rows = [plan.facts for plan in plans]
     cells = [
         [
@@ -490,6 +494,11 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
         for row in rows
     ]
     names = ["experiment", "runs", "references", "steps", "files", "at most", "CPU time"]
+    return Table(names, cells, kept=["CPU time"])
+
+
+def _totals_in_words(plans: Sequence[ExperimentPlan], tasks: int) -> str:
+    rows = [plan.facts for plan in plans]
     runs, seconds, recording = (
         sum(row[name] for row in rows) for name in ("runs", "cpu_seconds", "recording_cpu_seconds")
     )
@@ -507,7 +516,7 @@ def format_plans(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     each = ", ".join(f"{1e6 * of:.3g} µs of {name}" for name, of in slow.items())
     if slow:
         text = f"A step in Python takes {each}\n{text}"
-    return f"{format_table(names, cells, kept=['CPU time'])}\n{text}"
+    return text
 
 
 def _byte_count_text(count: float) -> str:
@@ -550,12 +559,12 @@ class Plan:
     def __str__(self) -> str:
         return f"Store: {self.store}\n{format_plans(self.experiments, self.tasks)}"
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
-        total = (
-            f"{count_with_noun(self.tasks, 'task')}, "
-            f"{about_duration(self.cpu_seconds)} of CPU time, into {self.store}"
-        )
-        return html_text(total) + self.rows._repr_html_()
+        plans, totals = self.experiments, _totals_in_words(self.experiments, self.tasks)
+        table = _table_of_plans(plans)._repr_html_()
+        return html_text(f"Store: {self.store}") + table + html_text(totals)
 
 
 def plan(

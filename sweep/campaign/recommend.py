@@ -166,6 +166,8 @@ class Recommendation:
         said: list[str] = sweep.tables.recommendation_in_sentences(self)
         return "\n".join([*said, "", str(sweep.tables.recommendation_as_table(self))])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         kept = " and ".join(bound.in_words for bound in self.bounds)
         said = f"{self.best.integrator} on {self.system}, {kept} until {self.until:g}"

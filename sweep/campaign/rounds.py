@@ -447,7 +447,7 @@ class Bench:
         changes = {"repeat": repeats, "max_steps": MOST_STEPS, "initial_condition": starts}
         name = f"{self.study.name}-recommend"
         text = self._text(name, part, sizes, self._quantities, changes)
-        return Study(name, (grid,), text=text, library=library)
+        return Study.of(name=name, experiments=(grid,), description="", text=text, library=library)
 
     def answer_text(self, part: Round, found: Sequence[Trial]) -> str:
         """The text of a study with some integrators at their sizes, and the original starts."""

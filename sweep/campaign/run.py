@@ -177,6 +177,8 @@ class Outcome:
     def __str__(self) -> str:
         return "\n".join([*self.failures_in_words, self.in_words])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return html_text(self.in_words) + self.rows._repr_html_()
 

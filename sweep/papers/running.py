@@ -103,7 +103,7 @@ def _study_to_run(study: Study, wanted: Collection[str], factor: float) -> Study
         for one in study.experiments
         if one.name in wanted
     )
-    return dataclasses.replace(study, experiments=experiments)
+    return study.replaced(experiments=experiments)
 
 
 def _experiment_with_scaled_steps(

@@ -24,8 +24,7 @@ from sweep.plots.spheres import sphere
 from sweep.plots.style import page, save, show_in_notebooks
 from sweep.plots.work import plot_work_panels
 from sweep.plugins.plots import PlotKind
-from sweep.store.open import open_experiment
-from sweep.store.store import Store
+from sweep.store.open import Source, open_experiment
 from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def kinds_of_plugins(library: "Library") -> dict[str, PlotKind]:
 
 def picture(
     kind: str | PlotKind,
-    dataset: str | Path | Store | xr.DataTree | xr.Dataset,
+    dataset: Source,
     heading: bool = True,
     width: str | float | None = None,
     font: str | None = None,

@@ -7,7 +7,6 @@ these.
 
 import ast
 import builtins
-import dataclasses
 import dis
 import functools
 import importlib.metadata
@@ -22,87 +21,41 @@ from typing import Any
 import numpy as np
 
 from integrators.errors import InputError, short_repr
-from integrators.method import Method
-from integrators.python_methods import python_method as declare_method
-from sweep.plugins.loader import Plugin
+from integrators.stepping.python_step import Declaration
+from sweep.plugins.loader import EXPORTS, Plugin
 
 OWN = {"integrators", "systems", "sweep"}  # packages that every worker has
 BESIDE = "_geosweep"  # the name in the plugin of what declares the functions
+DECLARED_BY = {
+    "system": ("systems.plugin", "python_system"),
+    "integrator": ("integrators.plugin", "python_method"),
+}
 HEAD = '"""Written by Geosweep from functions of a script or a notebook."""'
 
 
-@dataclasses.dataclass(frozen=True)
-class PythonMethod(Method):
-    """An `integrators.Method` from a Python function, which an experiment takes as an integrator.
+def plugin_of_declaration(declared: Declaration) -> Plugin:
+    """The plugin that declares a system or an integrator again.
 
     Parameters
     ----------
-    plugin : sweep.plugins.loader.Plugin
-        The function and its declaration, as the source that workers are sent.
-    """
-
-    plugin: Plugin = dataclasses.field(kw_only=True)
-
-
-def python_method(
-    name: str | Callable[..., np.ndarray],
-    step: Callable[..., np.ndarray] | None = None,
-    *,
-    order: int,
-    symmetric: bool = False,
-    preserves: Mapping[str, tuple[str, ...]] | None = None,
-    evaluations: int = 0,
-    most_seconds: float = math.inf,
-    description: str = "",
-    sources: tuple[str, ...] = (),
-) -> PythonMethod:
-    """An integrator for studies, from a Python function of a script or a notebook.
-
-    Its source is part of the study: workers compute with it, and the store keeps it. An edited
-    function is another integrator.
-
-    Parameters
-    ----------
-    name, step, order, symmetric, preserves, evaluations, most_seconds, description, sources
-        As in `integrators.plugin.python_method`. What the step uses is written into the study too:
-        other functions, numbers, arrays, and imports of installed packages.
+    declared : Declaration
 
     Returns
     -------
-    PythonMethod
-        For `integrators` of a `sweep.Experiment`; among `plugins` of a `sweep.Study` it is known by
-        its name, so that ``"NAME+suzuki4"`` can be asked for.
+    sweep.plugins.loader.Plugin
 
     Raises
     ------
     InputError
-        As the other; or if the source of the step, or of what it uses, is not known.
-
-    Examples
-    --------
-    >>> def midpoint(f, t, y, h):
-    ...     return y + h * f(t + h / 2, y + h / 2 * f(t, y))
-    >>> sweep.Experiment(integrators=["rk4", python_method(midpoint, order=2)])  # doctest: +SKIP
+        If the source of a function, or of what it uses, is not known.
     """
-    settings: dict[str, Any] = {
-        "order": order,
-        "symmetric": symmetric,
-        "preserves": preserves,
-        "evaluations": evaluations,
-        "most_seconds": most_seconds,
-        "description": description,
-        "sources": sources,
-    }
-    made = declare_method(name, step, **settings)
-    function: Any = name if step is None else step
-    usual = inspect.signature(declare_method).parameters
-    given = {key: of for key, of in settings.items() if of != usual[key].default}
-    text = _Writer()
-    shown = ", ".join(f"{key}={_literal(key, of)}" for key, of in given.items())
-    own = f"{BESIDE}.python_method({made.name!r}, {text.function(function)}, {shown})"
-    plugin = text.plugin(made.name, "integrators.plugin", f"INTEGRATORS = ({own},)")
-    fields = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
-    return PythonMethod(**fields, plugin=plugin)
+    text, (module, declare) = _Writer(), DECLARED_BY[declared.kind]
+    arguments = [repr(declared.name), text.function(declared.function)]
+    for key, value in declared.settings.items():
+        arguments.append(f"{key}={_literal(key, value, text.function)}")
+    own = f"{BESIDE}.{declare}({', '.join(arguments)})"
+    exports = f"{EXPORTS[declared.kind].key} = ({own},)"
+    return text.plugin(declared.name, module, exports)
 
 
 class _Writer:
@@ -242,8 +195,10 @@ def _is_installed(module: object) -> bool:
     return str(module).partition(".")[0] in _installed_packages()
 
 
-def _literal(what: str, value: Any) -> str:
-    """A value as Python writes it, or `InputError`."""
+def _literal(what: str, value: Any, function: Callable[[Any], str] | None = None) -> str:
+    """A value as Python writes it, with what `function` writes for functions; or `InputError`."""
+    if function is not None and isinstance(getattr(value, "py_func", value), FunctionType):
+        return function(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -255,12 +210,12 @@ def _literal(what: str, value: Any) -> str:
         array = f"__import__('numpy').array({shown}, dtype={value.dtype.name!r})"
         return f"{array}.reshape({value.shape})"
     if type(value) in (tuple, list):
-        inner = ", ".join(_literal(what, one) for one in value)
+        inner = ", ".join(_literal(what, one, function) for one in value)
         if type(value) is list:
             return f"[{inner}]"
         return f"({inner},)" if value else "()"
     if isinstance(value, Mapping):
-        pairs = (f"{_literal(what, k)}: {_literal(what, of)}" for k, of in value.items())
+        pairs = (f"{_literal(what, k)}: {_literal(what, of, function)}" for k, of in value.items())
         return f"{{{', '.join(pairs)}}}"
     raise InputError(
         f"{what} is {short_repr(value)}, which cannot be written into a plugin; expected "

@@ -107,7 +107,7 @@ class EarlyReference:
 
 def failed_runs(
     store: str | Place | Store, experiments: str | Sequence[str] = (), most: int | None = None
-) -> Rows:
+) -> Rows[dict[str, Any]]:
     """List the failed runs of a study.
 
     Parameters
@@ -131,7 +131,7 @@ def failed_runs(
     Damaged
         If a file of the store is damaged.
     """
-    found = Rows()
+    found: Rows[Any] = Rows()
     for name, dataset in _datasets(Store.at(store), experiments):
         table = _run_status_table(dataset)
         failed = table[table["status"] > COMPLETE][:most]
@@ -189,7 +189,7 @@ def _failures_by_value(axis: "pandas.Series", failed: "pandas.Series") -> list[d
 
 def references_that_end_early(
     store: str | Place | Store, experiments: str | Sequence[str] = ()
-) -> Rows:
+) -> Rows[EarlyReference]:
     """List the references that end before their last sample, with reason and remedy.
 
     Parameters

@@ -4,7 +4,7 @@ import math
 import secrets
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import xarray as xr
@@ -13,13 +13,14 @@ from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, short_repr
 from sweep.store.arrays import configure_zarr
-from sweep.store.backends.places import Place
+from sweep.store.backends.places import ObjectPlace, Place
 from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.zarr_stores import PlaceStore
 from sweep.store.files import ArrayFiles, are_runs_computed_to_sample
 from sweep.store.store import Store
 from sweep.study import variables
 
+Source: TypeAlias = str | Place | Store | xr.DataTree | xr.Dataset  # of what is asked
 ITEM_BYTES = 8
 DASK_CHUNK_BYTES = 2**28  # in the widest series, at most
 
@@ -106,14 +107,14 @@ def open_study(
     return result
 
 
-def open_tree(study: str | Path | Store | xr.DataTree | xr.Dataset) -> xr.DataTree | xr.Dataset:
+def open_tree(study: Source) -> xr.DataTree | xr.Dataset:
     """Open a store as a tree; a tree or dataset is returned as it is.
 
     Parameters and exceptions are those of `open_experiments`.
     """
     if isinstance(study, xr.DataTree | xr.Dataset):
         return study
-    if isinstance(study, str | Path | Store):
+    if isinstance(study, str | Path | ObjectPlace | Store):
         return open_study(study)
     raise InputError(
         f"{short_repr(study)} is no study; expected the path of a store, the result of "
@@ -121,9 +122,7 @@ def open_tree(study: str | Path | Store | xr.DataTree | xr.Dataset) -> xr.DataTr
     )
 
 
-def open_experiments(
-    study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
-) -> dict[str, xr.Dataset]:
+def open_experiments(study: Source, experiment: str | None = None) -> dict[str, xr.Dataset]:
     """Open the experiments of a study.
 
     Parameters
@@ -157,9 +156,7 @@ def open_experiments(
     return {experiment: found[experiment]}
 
 
-def open_experiment(
-    study: str | Path | Store | xr.DataTree | xr.Dataset, experiment: str | None = None
-) -> xr.Dataset:
+def open_experiment(study: Source, experiment: str | None = None) -> xr.Dataset:
     """Open one experiment of a study.
 
     Parameters

@@ -105,7 +105,7 @@ class Progress:
         return self.left - self.running
 
 
-def status(store: str | Place | Store) -> Rows:
+def status(store: str | Place | Store) -> Rows[Progress]:
     """Count the runs of each experiment of a store.
 
     Parameters

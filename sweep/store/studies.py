@@ -13,9 +13,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from integrators.errors import InputError, check_known, check_number, short_repr
+from integrators.html import html_text
 from sweep.errors import StoreError
 from sweep.plugins import approvals
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
@@ -32,7 +33,7 @@ from sweep.study.study import Study, parse_study
 from sweep.study.study import load_study_file as load_study_file
 from sweep.study.text import parse_toml
 from sweep.study.time_axis import TimeAxis
-from sweep.text import read_regular_file
+from sweep.text import count_with_noun, read_regular_file
 
 # How the comments begin that precede tables added by `sweep decide` and by `sweep extend`.
 ADDED, EXTENDED = "# Added to decide ", "# Added by an extension."
@@ -50,19 +51,43 @@ def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
 register_end_state_reader(_load_starts_from_store)
 
 
-def check_study(study: str | Path) -> tuple[Study, list[RunTable]]:
+class Checked(NamedTuple):
+    """A valid study, with the runs of each experiment.
+
+    Attributes
+    ----------
+    study : Study
+    tables : list of RunTable
+    """
+
+    study: Study
+    tables: list[RunTable]
+
+    def __repr__(self) -> str:
+        return f"{self.study}\n{self.in_words}"
+
+    def _repr_html_(self) -> str:
+        return self.study._repr_html_() + html_text(self.in_words)
+
+    @property
+    def in_words(self) -> str:
+        """One line that says how many runs there are."""
+        runs = sum(table.size for table in self.tables)
+        return f"{self.study.name}: valid, {count_with_noun(runs, 'run')}"
+
+
+def check_study(study: str | Path | Study) -> Checked:
     """Read and check a study as `sweep check` does; of its code, only plugins are executed.
 
     Parameters
     ----------
-    study : str or Path
+    study : str, Path or Study
         A file, or the name of a packaged study.
 
     Returns
     -------
-    study : Study
-    tables : list of RunTable
-        The runs of each experiment.
+    Checked
+        The `Study`, and a list with a `RunTable` for each experiment.
 
     Raises
     ------
@@ -70,7 +95,7 @@ def check_study(study: str | Path) -> tuple[Study, list[RunTable]]:
         If the study has problems; lists each with its place and what was expected.
     """
     read = load_study_file(study)
-    return read, [expand_experiment(experiment) for experiment in read.experiments]
+    return Checked(read, [expand_experiment(experiment) for experiment in read.experiments])
 
 
 def names_existing_store(store: str | Place | Store) -> bool:
@@ -135,7 +160,7 @@ def _study_with_stored_time_axes(root: StoredGroup, study: Study) -> Study:
         if stored.get("duration", experiment.duration) != experiment.duration:
             axis = TimeAxis.of_settings(stored["duration"], stored["samples"])
             made[place] = _experiment_over_time_axis(experiment, axis)
-    return dataclasses.replace(study, experiments=tuple(made))
+    return study.replaced(experiments=tuple(made))
 
 
 def _stored_time_axis(root: StoredGroup, name: str) -> dict[str, Any]:
@@ -308,7 +333,7 @@ def study_with_longer_duration(
         else experiment
         for experiment in study.experiments
     ]
-    return dataclasses.replace(study, experiments=tuple(made))
+    return study.replaced(experiments=tuple(made))
 
 
 def _experiment_with_longer_duration(

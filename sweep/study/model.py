@@ -5,14 +5,16 @@ value by itself; `sweep.study.resolve` checks what depends on systems and integr
 reported by pydantic, a part in ``<…>`` is not a key, but the kind of a value that has several.
 """
 
+import inspect
 import itertools
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     AllowInfNan,
@@ -39,6 +41,7 @@ from integrators.method import STEPS_OF, Method
 from integrators.options import Option
 from integrators.precision import ARITHMETIC, ARITHMETICS
 from integrators.stepping.adaptive import MOST_STEPS
+from integrators.stepping.python_step import Declaration
 from sweep.errors import (
     MOST_PROBLEMS,
     KeyPath,
@@ -51,11 +54,15 @@ from sweep.errors import (
 from sweep.guide import keys_of_tables
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
-from sweep.plugins.written import PythonMethod
+from sweep.plugins.written import plugin_of_declaration
 from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
 from sweep.study.text import as_written, format_key_path
 from sweep.study.time_axis import spaced_values
 from sweep.study.variables import EVERY_STEP, LYAPUNOV, MEGNO, STRUCTURE
+
+if TYPE_CHECKING:
+    from integrators.python_methods import PythonMethod
+    from systems.rigid.python_system import PythonSystem
 
 FORMAT = 1
 STUDY_NAME = "[A-Za-z0-9][A-Za-z0-9_.-]*"  # also valid as a file name
@@ -450,10 +457,51 @@ _defaults: dict[str, Any] = {
 Defaults = create_model("Defaults", __base__=Table, **_defaults)  # for all experiments
 
 
+# --- in Python --------------------------------------------------------------------------------
+
+Of: TypeAlias = Mapping[str, Any]  # a table
+Numbers: TypeAlias = float | Sequence[float] | NDArray[np.floating[Any]] | Of
+Given: TypeAlias = "str | PythonMethod | Of"  # an integrator
+
+
+class ExperimentKeys(TypedDict, total=False):
+    """The keys of an experiment but its name, as Python gives them; ``sweep guide keys``."""
+
+    system: Required["str | type[PythonSystem]"]
+    parameters: Of
+    scan: Mapping[str, Sequence[float | str | Of] | NDArray[np.floating[Any]] | Of]
+    zip: Sequence[Sequence[str]]
+    exclude: Sequence[Of]
+    integrators: Required["Given | Sequence[Given]"]
+    step_size: Numbers | Literal["declared"]
+    tolerance: Numbers
+    initial_condition: Required[str | Of | Sequence[str | Of]]
+    duration: Required[float | Literal["declared"]]
+    samples: Required[int | Of]
+    record: Sequence[str | Of]
+    statistics: Literal["every_step", "none"]
+    reference: Of | Literal[False]
+    repeat: int
+    max_steps: int
+    time_unit: float
+
+
+class NamedExperimentKeys(ExperimentKeys):
+    """All keys of an experiment."""
+
+    name: Required[str]
+
+
+def plugin_of(value: object) -> Plugin | None:
+    """The plugin of a system or an integrator from a Python function; None of anything else."""
+    declared = getattr(value, "declaration", None)
+    return plugin_of_declaration(declared) if isinstance(declared, Declaration) else None
+
+
 def _by_names(value: Any, found: list[Plugin]) -> Any:
-    """A value with the names of integrators that are written in Python, whose plugins are found."""
-    if isinstance(value, PythonMethod):
-        found.append(value.plugin)
+    """A value with names for what is from Python functions, whose plugins are found."""
+    if (plugin := plugin_of(value)) is not None:
+        found.append(plugin)
         return value.name
     if isinstance(value, Method):
         raise StudyError(
@@ -475,7 +523,8 @@ class Experiment(ExperimentTable):
 
     Parameters
     ----------
-    name, system : str
+    name : str
+    system : str or what `sweep.python_system` gives
     integrators : list of (str, dict or what `sweep.python_method` gives)
     initial_condition : str, list or dict
     duration : float or str
@@ -493,7 +542,7 @@ max_steps, time_unit : optional
     model_config = ConfigDict(frozen=True)
     _plugins: tuple[Plugin, ...] = PrivateAttr(())  # of what is given as a value of Python
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **given: Unpack[NamedExperimentKeys]) -> None:
         plugins: list[Plugin] = []
         named = {k: _by_names(value, plugins) for k, value in given.items() if value is not None}
         written = {key: as_written(value) for key, value in named.items()}
@@ -505,11 +554,24 @@ max_steps, time_unit : optional
             shown = (f"{format_key_path(path)}: {said}".removeprefix(": ") for path, said in found)
             raise StudyError(*(f"sweep.Experiment: {problem}" for problem in shown)) from None
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:  # of `repr`: what is given
+        return iter(self.model_dump(exclude_unset=True, warnings=False).items())
+
     def __setattr__(self, name: str, value: object) -> None:
         raise StudyError(
             f"sweep.Experiment: {name} = {reprlib.repr(value)} cannot be set, since experiments "
             f"stay as they are; make another: experiment.model_copy(update={{{name!r}: …}})"
         )
+
+
+def _as_parameter(key: str) -> inspect.Parameter:
+    of = Experiment.model_fields[key]
+    default = inspect.Parameter.empty if of.is_required() else of.get_default()
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default)
+
+
+_experiment: Any = Experiment  # whose signature is for readers: without pydantic's annotations
+_experiment.__signature__ = inspect.Signature(list(map(_as_parameter, Experiment.model_fields)))
 
 
 class StudyTable(Table):

@@ -25,7 +25,7 @@ from sweep.study.run_id import (
     run_digests,
 )
 from sweep.study.starts import FileStarts, GivenStart, RandomStarts, Start
-from sweep.text import data_frame
+from sweep.text import count_with_noun, data_frame
 from systems import System
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Methods:
         self.tolerance = np.where(self.adaptive, sizes, np.nan)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class RunTable:
     """The runs of an experiment, or some of them.
 
@@ -197,6 +197,10 @@ class RunTable:
     def size(self) -> int:
         """Number of runs."""
         return len(self.method)
+
+    def __repr__(self) -> str:
+        name, system = self.experiment.name, self.experiment.system
+        return f"<RunTable {name}: {count_with_noun(self.size, 'run')} of {system}>"
 
     def take(self, runs: Numbers | NDArray[np.bool_] | slice) -> "RunTable":
         """A table of some of the runs."""

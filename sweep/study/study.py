@@ -2,13 +2,14 @@
 
 import dataclasses
 import importlib.resources
+import inspect
 import os
 import reprlib
 import tomllib
 from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -17,11 +18,18 @@ from integrators.errors import InputError, suggest_nearest
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError, noted
 from sweep.plugins.loader import Plugin, read_plugin_source
-from sweep.plugins.registry import BUILT_IN, Library, read_plugins_of_study, unite_libraries
-from sweep.plugins.written import PythonMethod
+from sweep.plugins.registry import Library, read_plugins_of_study, unite_libraries
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import FAILED, FORMAT, Experiment, StudyTable, read_table
+from sweep.study.model import (
+    FAILED,
+    FORMAT,
+    Experiment,
+    ExperimentKeys,
+    StudyTable,
+    plugin_of,
+    read_table,
+)
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.text import (
@@ -31,12 +39,23 @@ from sweep.study.text import (
     text_with_experiments,
     write_study_text,
 )
-from sweep.text import read_regular_file
+from sweep.text import format_table, read_regular_file
 
+SHOWN = ("experiment", "system", "integrators", "sizes", "starts", "duration", "runs")
 OF_TIME = ("duration", "samples", "reference")  # keys in which all tables of an experiment agree
 
 
-@dataclasses.dataclass(frozen=True)
+class _Function:
+    """A method that is the function of its name in `sweep`, whose first parameter is the study."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, study: object, owner: type) -> Any:
+        return getattr(sweep, self._name).__get__(study, owner)
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Study:
     """A valid study; `load_study` reads one from a file.
 
@@ -48,13 +67,13 @@ class Study:
     description : str, optional
     plugins : sequence of (str, Path or what `sweep.python_method` returns), optional
         Files or modules with systems, integrators, observables and plots that the study can use,
-        or integrators in Python.
+        or systems and integrators in Python.
     directory : str or Path, optional
         Directory that plugins and files of initial states are relative to.
-    text : str, optional
-        The study as TOML; generated for a study that is built in Python.
-    library : sweep.plugins.registry.Library, optional
-        The names that the study can use, including those of its plugins.
+    system, integrators, initial_condition, duration, samples, step_size, tolerance, parameters, \
+scan, zip, exclude, record, statistics, reference, repeat, max_steps, time_unit : optional
+        In the place of experiments, the keys of a single one, which has the name of the study; see
+        `Experiment`.
 
     Raises
     ------
@@ -64,48 +83,99 @@ class Study:
 
     Examples
     --------
-    >>> study = sweep.Study("order", [sweep.Experiment(
-    ...     name="pendulum", system="spherical_pendulum_chain", integrators=["variational", "rk4"],
+    >>> study = sweep.Study(
+    ...     "order", system="spherical_pendulum_chain", integrators=["variational", "rk4"],
     ...     initial_condition="lee", step_size=[0.01, 0.005], duration=2.0, samples=10,
-    ... )])                                                                 # doctest: +SKIP
-    >>> sweep.run(study, "order.zarr")                                      # doctest: +SKIP
+    ... )                                                                   # doctest: +SKIP
+    >>> study.run("order.zarr")                                             # doctest: +SKIP
     """
 
     name: str
     experiments: tuple[ResolvedExperiment, ...]
-    description: str = ""
-    plugins: dataclasses.InitVar[tuple[str | Path | PythonMethod, ...]] = ()
-    directory: dataclasses.InitVar[str] = "."
-    text: str = ""
-    library: Library = BUILT_IN
+    description: str
+    text: str  # as TOML; generated for a study that is built in Python
+    library: Library  # the names that the study can use, including those of its plugins
 
-    def __post_init__(
-        self, plugins: Sequence[str | Path | PythonMethod], directory: str | Path
+    @overload
+    def __init__(
+        self,
+        name: str,
+        experiments: Sequence[Experiment],
+        description: str = "",
+        plugins: Sequence[object] = (),
+        directory: str | Path = ".",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        plugins: Sequence[object] = (),
+        directory: str | Path = ".",
+        **keys: Unpack[ExperimentKeys],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        name: str,
+        experiments: Sequence[Experiment] = (),
+        description: str = "",
+        plugins: Sequence[object] = (),
+        directory: str | Path = ".",
+        **keys: Any,
     ) -> None:
-        own: Any = self.experiments
-        if own and all(isinstance(one, ResolvedExperiment) for one in own):  # read already
-            return
+        if keys and experiments:
+            raise StudyError(
+                f"study {name!r}: expected experiments, or the keys of a single one: the key "
+                f"{next(iter(keys))!r} belongs to a sweep.Experiment"
+            )
+        own = [Experiment(name=name, **keys)] if keys else experiments
         if isinstance(own, Experiment):
-            raise StudyError(f"study {self.name!r}: expected a list of experiments, got one")
+            raise StudyError(f"study {name!r}: expected a list of experiments, got one")
         for one in own:
             if not isinstance(one, Experiment):
                 raise StudyError(
-                    f"study {self.name!r}: expected each experiment as a sweep.Experiment, got "
+                    f"study {name!r}: expected each experiment as a sweep.Experiment, got "
                     f"{reprlib.repr(one)}"
                 )
-        top = {"format": FORMAT, "name": self.name, "description": self.description}
-        written = [one.plugin for one in plugins if isinstance(one, PythonMethod)]
+        top = {"format": FORMAT, "name": name, "description": description}
+        given = [(one, plugin_of(one)) for one in plugins]
+        written = [plugin for _, plugin in given if plugin is not None]
         written += [plugin for one in own for plugin in one._plugins]
-        files = [one for one in plugins if not isinstance(one, PythonMethod)]
+        files: Any = [one for one, plugin in given if plugin is None]
         if names := [*as_written(files), *dict.fromkeys(plugin.name for plugin in written)]:
             top["plugins"] = names
         tables = [one.model_dump(exclude_unset=True, warnings=False) for one in own]
         data = top | {"experiment": tables}
-        known = _all_plugins(self.name, files, written, Path(directory)) if written else None
-        source = StudyText(f"study {self.name!r}", data, directory=Path(directory), plugins=known)
-        for key, value in resolve_study(source).items():
-            object.__setattr__(self, key, value)
-        object.__setattr__(self, "text", write_study_text(top, tables))
+        known = _all_plugins(name, files, written, Path(directory)) if written else None
+        source = StudyText(f"study {name!r}", data, directory=Path(directory), plugins=known)
+        vars(self).update(resolve_study(source), text=write_study_text(top, tables))
+
+    @classmethod
+    def of(cls, **fields: Any) -> "Study":
+        """The study of experiments that are resolved already, by its fields."""
+        made = object.__new__(cls)
+        vars(made).update(fields)
+        return made
+
+    def replaced(self, **fields: Any) -> "Study":
+        """The study with other values of some fields."""
+        return Study.of(**vars(self) | fields)
+
+    if TYPE_CHECKING:
+        plan = sweep.plan
+        run = sweep.run
+        submit = sweep.submit
+        recommend = sweep.recommend
+    else:
+        plan, run, submit, recommend = _Function(), _Function(), _Function(), _Function()
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The plugins that it names."""
+        return self.library.plugins
 
     def toml(self) -> str:
         """The study as TOML text, which `load_study` can read from a file."""
@@ -118,72 +188,10 @@ class Study:
         -------
         list of sweep.study.run_table.RunTable
         """
-        tables: list[RunTable] = sweep.check(self)[1]
-        return tables
+        return sweep.check(self).tables
 
-    def plan(self, store: object = None, workers: int | None = None) -> object:
-        """Estimate the cost of the study, as `sweep.plan` does; nothing is written.
-
-        Parameters
-        ----------
-        store : str, Path or Store, optional
-            By default ``./NAME.zarr``. If the store exists, only missing runs are counted.
-        workers : int, optional
-            Number of processes for which tasks are counted; by default one per core.
-
-        Returns
-        -------
-        sweep.campaign.plan.Plan
-        """
-        return sweep.plan(self, store, workers)
-
-    def run(self, store: object = None, client: object = None, **options: object) -> object:
-        """Run the study into its store, as `sweep.run` does; existing results are kept.
-
-        Parameters
-        ----------
-        store : str, Path or Store, optional
-            By default ``./NAME.zarr``.
-        client : distributed.Client, optional
-            Client of a running cluster; by default a local cluster is started.
-        **options
-            Options of `sweep.run`, such as ``workers``, ``cluster`` and ``max_time``.
-
-        Returns
-        -------
-        sweep.campaign.run.Outcome
-        """
-        return sweep.run(self, store, client, **options)
-
-    def submit(self, store: object, cluster: object, **options: object) -> object:
-        """Submit the study to a cluster without waiting for it, as `sweep.submit` does.
-
-        Parameters
-        ----------
-        store : str, Path or Store
-        cluster : ClusterSpec or str
-        **options
-            Options of `sweep.submit`.
-        """
-        return sweep.submit(self, store, cluster, **options)
-
-    def recommend(self, **bounds: object) -> object:
-        """Find the cheapest integrator that keeps error bounds, as `sweep.recommend` does.
-
-        Parameters
-        ----------
-        **bounds
-            Arguments of `sweep.recommend`, such as ``energy_error=1e-9, until=1e4``.
-
-        Returns
-        -------
-        sweep.campaign.recommend.Recommendation
-        """
-        return sweep.recommend(self, **bounds)
-
-    def _repr_html_(self) -> str:
-        headers = ["experiment", "system", "integrators", "sizes", "starts", "duration", "runs"]
-        rows = [
+    def _rows(self) -> list[list[str]]:
+        return [
             [
                 own.name,
                 own.system,
@@ -195,8 +203,24 @@ class Study:
             ]
             for own in self.experiments
         ]
-        about = f": {self.description}" if self.description else ""
-        return html_table(headers, rows, f"Study {self.name}{about}")
+
+    @property
+    def _title(self) -> str:
+        return f"Study {self.name}{f': {self.description}' if self.description else ''}"
+
+    def __str__(self) -> str:
+        return f"{self._title}\n{format_table(SHOWN, self._rows())}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(SHOWN, self._rows(), self._title)
+
+
+_own = [*inspect.signature(Study.__init__).parameters.values()][1:-1]
+_keys = [*inspect.signature(Experiment).parameters.values()][1:]  # which notebooks complete
+_study: Any = Study
+_study.__signature__ = inspect.Signature([*_own, *(key.replace(default=None) for key in _keys)])
 
 
 def _all_plugins(
@@ -226,13 +250,6 @@ def _sizes_in_words(experiment: ResolvedExperiment) -> str:
             ends = dict.fromkeys((known.min(), known.max()))
             words.append(f"{name} {' – '.join(f'{end:g}' for end in ends)}")
     return ", ".join(words)
-
-
-_study: Any = Study
-_study.plugins = property(  # in the place of the argument's default
-    lambda study: study.library.plugins,
-    doc="The plugins that it names, each a `sweep.plugins.loader.Plugin`.",
-)
 
 
 def unite_studies(
@@ -268,8 +285,7 @@ def unite_studies(
             united.append(unite_experiments(parts, whose))
         except CannotUnite as error:
             raise CannotUnite(f"experiment {name!r}: {error}") from None
-    return dataclasses.replace(
-        studies[0],
+    return studies[0].replaced(
         experiments=tuple(united),
         description=next((s.description for s in studies if s.description), ""),
         text=_united_text(studies),
@@ -357,7 +373,7 @@ def parse_study(
         expected.
     """
     read = resolve_study(parse_toml(text, source, directory, plugins=plugins, kept=kept))
-    return Study(**read, text=text)
+    return Study.of(**read, text=text)
 
 
 def load_study_file(study: str | Path | Study, kept: object = None) -> Study:

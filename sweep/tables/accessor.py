@@ -3,6 +3,7 @@
 Importing this module registers the accessor; `sweep` does so as soon as xarray is imported.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import xarray as xr
 
 from sweep import plots
 from sweep.tables import answers
+
+NAMES = (*answers.PYTHON, *answers.FOR_ONE_EXPERIMENT)
 
 
 @xr.register_dataset_accessor("geosweep")
@@ -41,6 +44,10 @@ class Accessor:
             raise AttributeError(f"no answer and no variable is called {name!r}")
         return self._data[name]
 
+    def __repr__(self) -> str:
+        names = (name.removesuffix("_table") for name in NAMES)
+        return f"Answers: {', '.join(f'{name}()' for name in names)}\n{self.plot}"
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *map(str, [*self._data, *self._data.coords])]
 
@@ -60,7 +67,7 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in (*answers.PYTHON, *answers.FOR_ONE_EXPERIMENT):
+for _name in NAMES:
     setattr(Accessor, _name.removesuffix("_table"), _method(_name))
 
 
@@ -83,7 +90,12 @@ class Plots:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if (kind := name.replace("_", "-")) not in plots.KINDS:
             raise AttributeError(f"no kind of picture is called {name!r}; {', '.join(dir(self))}")
-        return lambda **options: self(kind, **options)
+        draw: functools.partial[Any] = functools.partial(self, kind)
+        draw.__doc__ = plots.KINDS[kind].draw.__doc__  # with the options
+        return draw
+
+    def __repr__(self) -> str:
+        return f"Pictures: {', '.join(f'{name}()' for name in dir(self))}"
 
     def __dir__(self) -> list[str]:
         return [kind.replace("-", "_") for kind in plots.KINDS]

@@ -8,9 +8,9 @@ stores, and return `sweep.analysis.rows.Rows`, which are displayed as tables.
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from integrators.errors import InputError
 from sweep import analysis, store, tables
@@ -19,6 +19,13 @@ from sweep.analysis.rows import Rows
 if TYPE_CHECKING:
     import xarray as xr
 
+    from sweep.analysis.chaos import ChaosEstimate
+    from sweep.analysis.convergence.orders import OrderEstimate, ToleranceEstimate
+    from sweep.analysis.drift.arithmetic import ArithmeticEstimate
+    from sweep.analysis.drift.drifts import DriftEstimate
+    from sweep.analysis.efficiency.pareto import WorkEstimate
+    from sweep.analysis.structure import StructureEstimate
+    from sweep.store.open import Source
     from sweep.tables.base import Table
 
 # The colours of verdicts on pages; verdicts that are neither good nor bad have none.
@@ -250,7 +257,7 @@ ONE = """experiment : str, optional
 """
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def _made(name: str) -> Callable[..., Any]:
     if name in PYTHON:
         made = _answer_by_experiment(getattr(analysis, name))
     elif name in FOR_ONE_EXPERIMENT:
@@ -259,6 +266,56 @@ def __getattr__(name: str) -> Callable[..., Any]:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = made
     return made
+
+
+# ruff: noqa: D103
+if TYPE_CHECKING:  # the functions as `_made` makes them
+    Names = Sequence[str] | str | None
+    One = str | None  # experiment
+
+    def arithmetic_table(
+        dataset: Source,
+        quantities: Names = None,
+        step_sizes: str = "all",
+        others: Sequence[xr.Dataset | xr.DataTree] = (),
+        *,
+        experiment: One = None,
+    ) -> Rows[ArithmeticEstimate]: ...
+    def chaos_table(dataset: Source, *, experiment: One = None) -> Rows[ChaosEstimate]: ...
+    def drift_table(
+        dataset: Source,
+        quantities: Names = None,
+        step_sizes: str = "all",
+        *,
+        experiment: One = None,
+    ) -> Rows[DriftEstimate]: ...
+    def grid(dataset: Source, *, experiment: One = None) -> xr.Dataset: ...
+    def order_table(
+        dataset: Source, error: str | None = None, at: str = "end", *, experiment: One = None
+    ) -> Rows[OrderEstimate]: ...
+    @overload
+    def query(data: xr.Dataset, expression: str) -> xr.Dataset: ...
+    @overload
+    def query(
+        data: Source, expression: str, *, experiment: One = None
+    ) -> xr.Dataset | xr.DataTree: ...
+    def query(data: Any, expression: str, *, experiment: One = None) -> Any: ...
+    def results(
+        dataset: Source, columns: Sequence[str] | None = None, *, experiment: One = None
+    ) -> xr.Dataset: ...
+    def structure_table(
+        dataset: Source, step_sizes: str = "all", *, experiment: One = None
+    ) -> Rows[StructureEstimate]: ...
+    def tolerance_table(
+        dataset: Source, error: str = "global_error", at: str = "end", *, experiment: One = None
+    ) -> Rows[ToleranceEstimate]: ...
+    def units(dataset: Source, *, experiment: One = None) -> dict[str, str]: ...
+    def work_table(
+        dataset: Source, error: str | None = None, at: str = "end", *, experiment: One = None
+    ) -> Rows[WorkEstimate]: ...
+
+else:
+    __getattr__ = _made
 
 
 def _answer_by_experiment(analyse: Callable[..., list[Any]]) -> Callable[..., Rows]:

@@ -20,7 +20,7 @@ from integrators.compiler.views import members
 from integrators.errors import InputError, check_known, check_number, short_repr
 from integrators.forms.flows import VectorField
 from integrators.precision import DOUBLE, LostDigits
-from integrators.stepping.python_step import PythonFunction
+from integrators.stepping.python_step import Declaration, PythonFunction, settings_given
 from systems.base import Quantity, Start
 from systems.checking import set_checked
 from systems.rigid.base import Part, RigidSystem, checked_parts
@@ -36,6 +36,7 @@ class PythonSystem(RigidSystem):
     """Base of the systems that `python_system` makes."""
 
     units = UNITS
+    declaration: ClassVar[Declaration]  # from which `sweep.Experiment` writes a plugin
     functions: ClassVar[tuple[PythonFunction, ...]]
     invariants: ClassVar[Mapping[str, tuple[tuple[str, ...], str]]]  # components and degree
     time_dependent: ClassVar[bool]
@@ -287,6 +288,9 @@ def python_system(
     It is slower than a compiled one, by some microseconds an evaluation beside those of the
     function; in double precision alone, without Lyapunov exponents.
 
+    It stands in ``SYSTEMS`` of a plugin. In a script or a notebook a `sweep.Study` takes it as its
+    system: then the source of the functions, and of what they use, is part of the study.
+
     Parameters
     ----------
     name : str
@@ -311,14 +315,24 @@ def python_system(
 
     Returns
     -------
-    type
-        A class of systems, for ``SYSTEMS`` of a plugin.
+    type of PythonSystem
+        A class of systems.
 
     Raises
     ------
     InputError
         If a function takes other arguments, or a start or an invariant cannot be evaluated.
+
+    Examples
+    --------
+    >>> def rotation(t, y, rate=1.0):
+    ...     return rate * np.cross([0.0, 0.0, 1.0], y)
+    >>> python_system(
+    ...     "rotation", rotation, parts={"q": "direction"}, starts={"equator": [[1, 0, 0]]}
+    ... ).name
+    'rotation'
     """
+    settings = settings_given(python_system, locals())
     if not inspect.isfunction(getattr(field, "py_func", field)):
         raise InputError(f"field = {short_repr(field)}; expected a function field(t, y)")
     plain = getattr(field, "py_func", field)
@@ -354,6 +368,7 @@ def python_system(
         frozen=True,
         namespace={
             "name": name,
+            "declaration": Declaration("system", name, field, settings),
             "description": description or summary or f"the field {plain.__name__!r}, in Python",
             "units": dict(UNITS, **(units or {})),
             "parameter_units": dict.fromkeys(names, "1"),

@@ -54,6 +54,7 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
         (lambda place: sweep.extend(place, integrators=None), InputError, "integrators = None; ex"),
         (lambda place: sweep.run(None), InputError, "study = None; expected a file, the name"),
         (lambda place: sweep.plan(3), InputError, "study = 3; expected a file, the name"),
+        (lambda place: sweep.Store.at(3), InputError, "store = 3; expected a directory, or s3://"),
         (lambda place: sweep.extend(place, samples=3), InputError, "a longer duration"),
         (lambda place: sweep.submit("quickstart", place / "q.zarr"), InputError, "expected the"),
         (
@@ -69,8 +70,8 @@ def test_functions_do_what_commands_do(tmp_path, command, cluster):
         (lambda place: sweep.reproduce("leee", place), InputError, "Did you mean 'lee'?"),
     ],
     ids=[
-        "check", "status", "extend", "integrators", "run", "plan", "samples", "submit", "max_time",
-        "reproduce",
+        "check", "status", "extend", "integrators", "run", "plan", "store", "samples", "submit",
+        "max_time", "reproduce",
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(tmp_path, call, error, text):

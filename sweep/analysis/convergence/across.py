@@ -52,7 +52,7 @@ class OrderAcross:
 
 def orders_across(
     experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
-) -> Rows:
+) -> Rows[OrderAcross]:
     """Measure orders in several experiments, and compare them across a setting that differs.
 
     Parameters

@@ -200,7 +200,7 @@ def pareto_front(errors: Floats, work: Floats, high: Floats) -> Booleans:
     return np.isfinite(errors) & np.isfinite(work) & ~(surely | about).any(axis=0)
 
 
-def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Rows:
+def least_work(rows: Sequence[WorkEstimate], against: str = "evaluations") -> Rows[LeastWork]:
     """Find the integrator of each family that needs the least work for errors of 1, 0.1, 0.01, …
 
     Parameters

@@ -53,6 +53,7 @@ def verify(store: str, repair: bool, trust_plugins: bool, as_json: bool) -> None
 
     opened = Store.at(store)
     marked: Mapping[str, int] = {}
+    findings: Sequence[Finding]
     left: Sequence[Finding] = ()
     files = 0
     with ProgressLine(only_on_terminal=True) as line:

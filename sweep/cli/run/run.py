@@ -62,4 +62,5 @@ def run(
         print_run_summary(opened, terminal.workers)
     if decisions is not None and not as_json:
         click.echo(f"\n{decisions}")
-    finish_command(outcome, as_json, decisions and {"decisions": decisions_for_json(decisions)})
+    more = None if decisions is None else {"decisions": decisions_for_json(decisions)}
+    finish_command(outcome, as_json, more)

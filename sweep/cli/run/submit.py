@@ -44,13 +44,13 @@ def submit(
             "nothing says where to run; expected --scheduler ADDRESS of a running scheduler, or "
             "--cluster PROFILE of a batch system"
         )
-    name, scheduler, store = sweep.submit(
+    name, scheduler, place = sweep.submit(
         study, store, cluster, trust_plugins=trust_plugins, max_time=max_time,
         checkpoint_every=checkpoint_every,
     )  # fmt: skip
     echo(
-        {"store": str(store), "submission": name, "to": str(scheduler)},
-        f"Store: {store}\nSubmitted: {name} to {scheduler}\n"
-        f"Progress: sweep status {store}\nTo stop it: sweep cancel {store}",
+        {"store": str(place), "submission": name, "to": str(scheduler)},
+        f"Store: {place}\nSubmitted: {name} to {scheduler}\n"
+        f"Progress: sweep status {place}\nTo stop it: sweep cancel {place}",
         as_json,
     )

@@ -129,7 +129,7 @@ def plot(
                 "a directory",
                 key="experiment",
             )
-        written = [
+        written: list[str | Path] = [
             save_picture(figure, path if one else picture_file(path, *names, layout or "png"))
             for names, figure in drawn.items()
         ]

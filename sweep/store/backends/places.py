@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
-from integrators.errors import InputError
+from integrators.errors import InputError, short_repr
 from sweep.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def place_of_store_name(store: "str | Place") -> "Place":
     """
     if isinstance(store, ObjectPlace):
         return store
+    if not isinstance(store, str | os.PathLike):
+        raise InputError(f"store = {short_repr(store)}; {EXPECTED}")
     text = os.fspath(store)
     if text.startswith(SCHEME):
         return _parse_bucket_address(text)

@@ -97,7 +97,7 @@ def verify(
     store: str | Place | Store,
     progress: Callable[[int, int], object] = lambda done, of: None,
     writer: LeaseHolder | None = None,
-) -> Rows:
+) -> Rows[Finding]:
     """Find all defects of a store.
 
     Parameters

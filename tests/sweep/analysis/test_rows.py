@@ -57,5 +57,5 @@ def test_no_rows():
     twins["initial_state"] = ("run", "row", "component"), np.zeros((twins.sizes["run"], 1, 3))
     twins.attrs["integrators"] = '{"rk4": {"options": {"arithmetic": "double-double"}}}'
     none = sweep.arithmetic_table(twins, ["energy"])
-    assert str(none) == "none" and "none" in none._repr_html_()
+    assert repr(none) == str(none) == "none" and "none" in none._repr_html_()
     assert none.to_dataframe().empty and none == []

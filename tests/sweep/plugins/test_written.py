@@ -10,7 +10,7 @@ import pytest
 from numpy import cross as product
 from waiting import HANG
 
-import integrators.plugin
+import integrators
 import sweep
 from sweep.campaign.watch import Watcher
 from sweep.errors import InputError, StudyError
@@ -57,7 +57,7 @@ def with_own_module(f, t, y, h):
 import plugin_text  # noqa: E402
 
 KEYS = {
-    "name": "pendulum", "system": "spherical_pendulum_chain", "initial_condition": "lee",
+    "system": "spherical_pendulum_chain", "initial_condition": "lee",
     "duration": 0.5, "samples": 2, "step_size": [0.05, 0.025],
 }  # fmt: skip
 SOURCE = '''"""Written by Geosweep from functions of a script or a notebook."""
@@ -86,11 +86,16 @@ INTEGRATORS = (_geosweep.python_method('midpoint', midpoint, order=2),)
 '''
 
 
+def plugin_of(method):
+    """The plugin of a study that a method is among the plugins of."""
+    (plugin,) = sweep.Study("own", **KEYS | {"integrators": "rk4"}, plugins=[method]).plugins
+    return plugin
+
+
 def test_a_plugin_has_the_source_of_a_step_and_of_what_it_uses():
-    made = sweep.python_method(later(2), order=2)
-    assert made.name == "midpoint" and made.plugin.name == "midpoint.py"
-    assert made.plugin.text == SOURCE
-    (read,) = made.plugin.exports_of_kind("integrator")
+    plugin = plugin_of(sweep.python_method(later(2), order=2))
+    assert (plugin.name, plugin.text) == ("midpoint.py", SOURCE)
+    (read,) = plugin.exports_of_kind("integrator")
     assert (read.name, read.order, read.symmetric) == ("midpoint", 2, False)
 
 
@@ -98,9 +103,9 @@ def test_declarations_are_in_the_plugin():
     made = sweep.python_method(
         "fast", jitted, order=1, preserves={"casimir": ("linear",)}, evaluations=1
     )
-    (read,) = made.plugin.exports_of_kind("integrator")
+    (read,) = plugin_of(made).exports_of_kind("integrator")
     assert read.preserves == {"casimir": ("linear",)} and read.evaluations == 1
-    assert "@numba.njit\ndef jitted" in made.plugin.text
+    assert "@numba.njit\ndef jitted" in plugin_of(made).text
 
 
 @pytest.mark.parametrize(
@@ -114,17 +119,17 @@ def test_declarations_are_in_the_plugin():
 )
 def test_what_cannot_be_written_is_refused(step, message):
     with pytest.raises(InputError) as caught:
-        sweep.python_method("own", step, order=1)
+        plugin_of(sweep.python_method("own", step, order=1))
     assert message in str(caught.value)
 
 
 def test_a_step_is_an_integrator_of_an_experiment(cluster, tmp_path):
     own = sweep.python_method(later(2), order=2)
     given = [own, {"name": own, "label": "again", "step_size": 0.125}, "rk2_midpoint"]
-    study = sweep.Study("own", [sweep.Experiment(integrators=given, **KEYS)])
+    study = sweep.Study("own", integrators=given, **KEYS)
     assert 'plugins = ["midpoint.py"]' in study.toml()
     assert study.run(tmp_path / "own.zarr", cluster).complete
-    found = sweep.open_study(tmp_path / "own.zarr")["pendulum"].to_dataset()
+    found = sweep.open_study(tmp_path / "own.zarr")["own"].to_dataset()
     runs = sweep.results(found, ["evaluations", "energy_error_abs_max@max"]).to_dataframe()
     own, known = (runs[runs.integrator == name] for name in ("midpoint", "rk2_midpoint"))
     assert own.evaluations.tolist() == known.evaluations.tolist()
@@ -135,7 +140,7 @@ def test_a_step_is_an_integrator_of_an_experiment(cluster, tmp_path):
 def test_compositions_are_named_where_a_step_is_among_the_plugins():
     own = sweep.python_method(euler, order=1)
     with pytest.raises(StudyError, match="'euler' cannot be composed by 'suzuki4'|not symmetric"):
-        sweep.Study("own", [sweep.Experiment(integrators="euler+suzuki4", **KEYS)], plugins=[own])
+        sweep.Study("own", integrators="euler+suzuki4", **KEYS, plugins=[own])
 
 
 def test_two_steps_of_one_name_are_refused():
@@ -147,13 +152,38 @@ def test_two_steps_of_one_name_are_refused():
 
     given = [sweep.python_method(one, order=1) for one in (euler, other())]
     with pytest.raises(StudyError, match="there are two of the name 'euler.py', which differ"):
-        sweep.Study("own", [sweep.Experiment(integrators=given, **KEYS)])
+        sweep.Study("own", integrators=given, **KEYS)
 
 
 def test_a_method_of_a_kernel_is_no_integrator_of_an_experiment():
-    made = integrators.plugin.python_method(euler, order=1)
+    made = integrators.get("rk4").method
     with pytest.raises(StudyError, match="what sweep.python_method gives"):
-        sweep.Experiment(integrators=[made], **KEYS)
+        sweep.Study("own", integrators=[made], **KEYS)
+
+
+def rotation(t, y, rate=1.0):
+    """Rotation about e3."""
+    return rate * HALF * product([0.0, 0.0, 2.0], y)
+
+
+def height(t, y):
+    return y[0, 2]
+
+
+def test_a_field_is_the_system_of_an_experiment(cluster, tmp_path):
+    turning = sweep.python_system(
+        "turning", rotation, parts={"q": "direction"}, starts={"tilted": [[0.6, 0.0, 0.8]]},
+        invariants={"height": (height, "linear")},
+    )  # fmt: skip
+    study = sweep.Study(
+        "turning", system=turning, integrators="rk4", initial_condition="tilted",
+        step_size=[0.1, 0.05], duration=1.0, samples=2, scan={"rate": [1.0, 2.0]},
+    )  # fmt: skip
+    assert 'system = "turning"' in study.toml() and 'plugins = ["turning.py"]' in study.toml()
+    assert "SYSTEMS = (_geosweep.python_system('turning', rotation, " in study.plugins[0].text
+    assert study.run(tmp_path / "turning.zarr", cluster).complete
+    found = sweep.results(tmp_path / "turning.zarr", ["height_error@max"])
+    assert found.sizes["run"] == 4 and float(abs(found["height_error@max"]).max()) < 1e-6
 
 
 class Listening(Watcher):
@@ -178,7 +208,7 @@ def test_a_step_that_raises_fails_its_runs_alone_and_is_told_once(cluster, tmp_p
         "duration": 4.0,
         "initial_condition": ["lee", {"around": "lee", "random": 2, "spread": 1e-3, "seed": 1}],
     }
-    study = sweep.Study("failing", [sweep.Experiment(integrators=[own, "rk4"], **keys)])
+    study = sweep.Study("failing", integrators=[own, "rk4"], **keys)
     watcher = Listening()
     outcome = sweep.run(study, tmp_path / "failing.zarr", cluster, watcher=watcher)
     assert outcome.complete and outcome.failed == 3

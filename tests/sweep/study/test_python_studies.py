@@ -121,12 +121,33 @@ def test_every_key_of_a_file_is_a_keyword_and_every_keyword_a_key():
         assert f": {name}" in str(refused.value) or f"[0].{name}" in str(refused.value)
 
 
+def test_the_keys_of_a_single_experiment_make_a_study_of_its_name():
+    keys = {key: of for key, of in KEYS.items() if key != "name"}
+    short = sweep.Study("order", **keys, description="As asked")
+    assert short.toml() == a_study(name="order").toml()
+    with pytest.raises(StudyError, match="'repeat' belongs to a sweep.Experiment"):
+        sweep.Study("order", [sweep.Experiment(**KEYS)], repeat=2)
+
+
 def test_methods_are_the_functions():
     built = a_study()
     frame = built.check()[0].to_dataframe()
     assert list(frame)[:2] == ["integrator", "step_size"] and set(frame["gravity"]) == {1.0, 2.0}
-    plan = built.plan("s.zarr", workers=3)
-    assert plan.to_dataframe()["runs"].tolist() == [32] and "of CPU time" in plan._repr_html_()
-    page = built._repr_html_()
-    assert "Study order: As asked" in page and "variational, classic" in page
-    assert "step 0.005 – 0.01" in page
+    assert built.plan("s.zarr", workers=3).to_dataframe()["runs"].tolist() == [32]
+    assert built.run.__doc__ == sweep.run.__doc__
+
+
+def test_what_python_shows_says_what_one_would_ask():
+    built, planned = a_study(), a_study().plan("s.zarr")
+    for shown, words in (
+        (built, ["Study order: As asked", "variational, classic", "step 0.005 – 0.01", "32"]),
+        (planned, ["s.zarr", "pendulum", "32 runs to compute in", "of CPU time"]),
+        (sweep.check(built), ["Study order: As asked", "order: valid, 32 runs"]),
+    ):
+        page = shown._repr_html_()
+        assert [word for word in words if word not in repr(shown) or word not in page] == []
+        assert len(repr(shown).splitlines()) <= 5 and "<table" in page
+    assert repr(built.check()) == "[<RunTable pendulum: 32 runs of spherical_pendulum_chain>]"
+    given = sweep.Experiment(**KEYS | {"step_size": 0.01})
+    assert repr(given).startswith("Experiment(name='pendulum', system='spherical_pendulum_chain', ")
+    assert "{'name': 'rk4', 'label': 'classic'}], step_size=0.01, " in repr(given)

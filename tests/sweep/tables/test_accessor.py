@@ -98,6 +98,8 @@ def test_bad_input_is_refused(tree, call, text):
 def test_pictures(tree):
     plots = tree["one"].to_dataset().geosweep.plot
     assert "order" in dir(plots) and "unit_length" in dir(plots)
+    assert "order(), " in repr(plots) and repr(plots) in repr(tree.geosweep)
+    assert plots.order.__doc__.startswith("Draw errors against step size")
     assert plots.order()._repr_png_()[:4] == b"\x89PNG"
     assert plots("order").get_size_inches().tolist() == plots.order().get_size_inches().tolist()
     assert sweep.plots.picture("order", tree, experiment="two")._repr_svg_().startswith("<?xml")
