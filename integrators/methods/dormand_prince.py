@@ -9,8 +9,10 @@ Adaptive steps and round-off near 1e-14 make it an independent check of everythi
 step.
 """
 
+import importlib
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +48,9 @@ STATUS, OLD_TIME, TIME, SIZE, FIRST_STEP, STEPS, REJECTED, EVALUATIONS, MARKED, 
 WITHIN = BASELINE + status_of.MONITORED
 COUNTED, STATISTICS = WITHIN + 1, WITHIN + 2
 CARRIED = STATISTICS + status_of.MONITORED * status_of.STATISTICS
-# And then, as flat arrays of the same size, the state before the last step, its slope, the state.
-OLD, SLOPE, STATE = range(3)
+# And then, as flat arrays of the same size, the state before the last step, its slope, the state,
+# which is the last one.
+OLD, SLOPE, STATE = 0, 1, -1
 
 
 def solve(
@@ -116,6 +119,7 @@ def _problem(form: Form, options: Mapping[str, Any]) -> AdaptiveProblem:
 
 
 def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
+    scipy_solver("DOP853")  # now, or the first run would take the time
     return _problem(form, integrator.options)
 
 
@@ -133,6 +137,11 @@ METHOD = Method(
     adaptive=True,
     precise=False,
 )
+
+
+def scipy_solver(name: str) -> Any:
+    """A solver class of SciPy, imported here: it takes as long to import as all the rest."""
+    return getattr(importlib.import_module("scipy.integrate"), name)
 
 
 def _slope(problem: AdaptiveProblem) -> Callable[[float, np.ndarray], np.ndarray]:
@@ -162,27 +171,17 @@ def _solve(
 ) -> Solution:
     """Integrate one trajectory; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""
     path = _Path(problem, state, times, tolerance, bound, statistics, checkpoint)
-    if path.status > COMPLETE:
-        return path.solution()
-    last = math.inf if most is None else path.tried + most
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
-        path.begin(history)
-        for i in range(1, len(times)):
-            while path.status == COMPLETE and path.time < times[i]:
-                if path.tried >= last:
-                    return path.solution(i - 1)
-                path.step()
-            if path.status > COMPLETE:
-                break
-            path.sample(i)
-        while path.status == COMPLETE and path.time < until:
-            path.step()
-    return path.solution()
+    return path.run(history, most, until)
 
 
-class _Path:
-    """Steps, samples and statistics of a trajectory, collected as it is integrated."""
+class Path(ABC):
+    """Steps, samples and statistics of a trajectory, collected as a solver integrates it.
+
+    A subclass makes the solver, of SciPy's interface, takes a step and interpolates.
+    """
+
+    kept = 2  # flat arrays of a checkpoint, `STATE` among them
+    solver: Any
 
     def __init__(
         self,
@@ -198,13 +197,14 @@ class _Path:
         self.slope, self.resumed = _slope(problem), checkpoint is not None
         if checkpoint is None:
             y = np.ravel(state).astype(float)
-            self.carried, self.last = np.zeros(CARRIED), np.stack([y, np.full_like(y, np.nan), y])
+            self.carried, self.last = np.zeros(CARRIED), np.full((self.kept, y.size), np.nan)
+            self.last[0] = self.last[STATE] = y
             self.carried[[OLD_TIME, TIME, MARKED]] = times[0]
             self.carried[FIRST_STEP] = np.nan
             self.carried[BASELINE] = self._evaluate_monitor([0.0], [y])[0, 0]
         else:
             self.carried = checkpoint[:CARRIED].copy()
-            self.last = checkpoint[CARRIED:].reshape(3, -1).copy()
+            self.last = checkpoint[CARRIED:].reshape(self.kept, -1).copy()
         self.before, samples = self.tried, len(times) - 1
         self.states = np.full((samples + 1, problem.rows, 3), np.nan)
         self.states[0] = self.last[STATE].reshape(-1, 3)
@@ -233,49 +233,67 @@ class _Path:
         """Number of attempted steps."""
         return int(self.carried[STEPS] + self.carried[REJECTED])
 
-    def _solver(self, t: float, y: np.ndarray, end: float, step: float | None) -> "DOP853":
-        from scipy.integrate import DOP853  # here: it takes as long to import as all the rest
+    @abstractmethod
+    def make_solver(self, history: bool) -> None:
+        """Make the solver; as it was at the checkpoint, where there is one."""
 
-        allowed = self.tolerance
-        return DOP853(self.slope, t, y, end, rtol=allowed, atol=allowed, first_step=step)
+    @abstractmethod
+    def attempt(self) -> tuple[int, bool]:
+        """Take a step, and count evaluations: the number of attempts, and whether it is taken."""
+
+    @abstractmethod
+    def interpolate(self, t: float) -> np.ndarray:
+        """The flat state at a time within the last step."""
+
+    def run(self, history: bool, most: int | None, until: float = -math.inf) -> Solution:
+        """Integrate; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""
+        if self.status > COMPLETE:
+            return self.solution()
+        last = math.inf if most is None else self.tried + most
+        with warnings.catch_warnings(record=True) as self.warned:
+            warnings.simplefilter("always")
+            warnings.simplefilter("ignore", RuntimeWarning)  # overflow on the way to a failure
+            self.begin(history)
+            for i in range(1, len(self.times)):
+                while self.status == COMPLETE and self.time < self.times[i]:
+                    if self.tried >= last:
+                        return self.solution(i - 1)
+                    self.step()
+                if self.status > COMPLETE:
+                    break
+                self.sample(i)
+            while self.status == COMPLETE and self.time < until:
+                self.step()
+        return self.solution()
 
     def begin(self, history: bool) -> None:
-        """Make the solver; as it was at the checkpoint, where there is one."""
+        """Make the solver, unless it could not begin."""
         if not self.resumed:
             self.carried[EVALUATIONS] = 1.0
             if not np.all(np.isfinite([y := self.last[STATE], self.slope(self.time, y)])):
                 self.carried[STATUS] = NOT_FINITE  # SciPy would search for ever
                 return
-        step = float(self.carried[SIZE]) if self.resumed else None
-        self.solver = self._solver(self.time, self.last[STATE], np.inf, step)
-        if self.resumed:
-            self.solver.f = self.last[SLOPE].copy()  # at t + h: its end but for round-off
-            self.solver.nfev = int(self.carried[EVALUATIONS])
-        if history:
-            self._record_attempts()
+        self.make_solver(history)
 
     def step(self) -> None:
         """Take a step, or note that there is none."""
-        solver, carried, before = self.solver, self.carried, self.solver.nfev
+        carried = self.carried
         if not self.bound.allows(int(carried[STEPS]), carried[MARKED], self.time):
             carried[[STATUS, MARKED]] = STEP_TOO_SMALL, np.nan
             return
         if carried[STEPS] % PACE == 0:
             carried[MARKED] = self.time
-        if solver.h_abs > 0:
-            solver.step()
-        attempts = (solver.nfev - before) // STAGES
-        taken = attempts > 0 and solver.status != "failed"
+        attempts, taken = self.attempt()
         carried[REJECTED] += attempts - taken
         carried[STEPS] += taken
-        carried[EVALUATIONS] = solver.nfev
         if not taken:
-            carried[STATUS] = STEP_TOO_SMALL
+            carried[STATUS] = self.status or STEP_TOO_SMALL
             return
-        carried[[OLD_TIME, TIME, SIZE]] = solver.t_old, solver.t, solver.h_abs
-        self.last[OLD], self.last[SLOPE], self.last[STATE] = solver.y_old, solver.f, solver.y
+        solver = self.solver
+        carried[[OLD_TIME, TIME]] = solver.t_old, solver.t
+        self.last[STATE] = solver.y
         if np.isnan(carried[FIRST_STEP]):
-            carried[FIRST_STEP] = solver.step_size
+            carried[FIRST_STEP] = solver.t - solver.t_old
         if not np.all(np.isfinite(solver.y)):
             carried[STATUS] = NOT_FINITE
         if len(self.statistics):
@@ -285,12 +303,7 @@ class _Path:
         """The sample `i`, which is within the last step or at its end."""
         t, began, y = float(self.times[i]), float(self.carried[OLD_TIME]), self.last[STATE]
         if t < self.time:
-            own = self._solver(began, self.last[OLD], t, t - began)
-            while own.status == "running":
-                own.step()
-            self.solver.nfev += own.nfev
-            self.carried[EVALUATIONS] = self.solver.nfev
-            y = own.y if own.status == "finished" else np.nan * y
+            y = self.interpolate(t)
         self.states[i] = y.reshape(-1, 3)
         self.step_sizes[i] = self.time - began
         self.rejected_so_far[i] = self.carried[REJECTED]
@@ -330,18 +343,6 @@ class _Path:
             found[:, row] = of.accumulate(every)[-1]
         self.carried[WITHIN] += len(ends)
 
-    def _record_attempts(self) -> None:
-        """Keep every attempt of the solver, whose errors are multiples of the tolerance."""
-        solver: Any = self.solver
-        estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
-
-        def noted(slopes: np.ndarray, h: float, scale: np.ndarray) -> float:
-            error = estimate(slopes, h, scale)
-            self.attempts.append((solver.t, h, error * self.tolerance, error < 1))
-            return error
-
-        solver._estimate_error_norm = noted
-
     def _evaluate_monitor(self, times: Sequence[float], flat: Sequence[np.ndarray]) -> np.ndarray:
         """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""
         problem = self.problem
@@ -380,3 +381,58 @@ class _Path:
             history=np.array(self.attempts, dtype=float).reshape(-1, ATTEMPT),
             checkpoint=np.concatenate([carried, self.last.ravel()]),
         )
+
+
+class _Path(Path):
+    """By DOP853, which is at a checkpoint what its last step left."""
+
+    kept = 3
+
+    def make_solver(self, history: bool) -> None:
+        """Make the solver; as it was at the checkpoint, where there is one."""
+        step = float(self.carried[SIZE]) if self.resumed else None
+        self.solver = self._solver(self.time, self.last[STATE], np.inf, step)
+        if self.resumed:
+            self.solver.f = self.last[SLOPE].copy()  # at t + h: its end but for round-off
+            self.solver.nfev = int(self.carried[EVALUATIONS])
+        if history:
+            self._record_attempts()
+
+    def _solver(self, t: float, y: np.ndarray, end: float, step: float | None) -> "DOP853":
+        kind, allowed = scipy_solver("DOP853"), self.tolerance
+        return kind(self.slope, t, y, end, rtol=allowed, atol=allowed, first_step=step)
+
+    def attempt(self) -> tuple[int, bool]:
+        """Take a step; the number of attempts, and whether it is taken."""
+        solver, carried, before = self.solver, self.carried, self.solver.nfev
+        if solver.h_abs > 0:
+            solver.step()
+        attempts = (solver.nfev - before) // STAGES
+        carried[EVALUATIONS] = solver.nfev
+        if attempts == 0 or solver.status == "failed":
+            return attempts, False
+        carried[SIZE] = solver.h_abs
+        self.last[OLD], self.last[SLOPE] = solver.y_old, solver.f
+        return attempts, True
+
+    def interpolate(self, t: float) -> np.ndarray:
+        """The state at a time within the last step, by a step of its own."""
+        began = float(self.carried[OLD_TIME])
+        own = self._solver(began, self.last[OLD], t, t - began)
+        while own.status == "running":
+            own.step()
+        self.solver.nfev += own.nfev
+        self.carried[EVALUATIONS] = self.solver.nfev
+        return own.y if own.status == "finished" else np.nan * own.y
+
+    def _record_attempts(self) -> None:
+        """Keep every attempt of the solver, whose errors are multiples of the tolerance."""
+        solver: Any = self.solver
+        estimate = solver._estimate_error_norm  # all that knows of an attempt that is rejected
+
+        def noted(slopes: np.ndarray, h: float, scale: np.ndarray) -> float:
+            error = estimate(slopes, h, scale)
+            self.attempts.append((solver.t, h, error * self.tolerance, error < 1))
+            return error
+
+        solver._estimate_error_norm = noted

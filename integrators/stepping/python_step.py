@@ -106,6 +106,12 @@ def calling_python() -> Iterator[None]:
         _here.error, _here.collected = before
 
 
+def collect_error(where: str, said: str) -> None:
+    """Keep what is said of a run that fails, where errors are collected."""
+    if _here.collected is not None:
+        _here.collected.setdefault(where, said)
+
+
 class PythonFunction(Callback):
     """Base of a function in Python that compiled code calls: what it raises is kept.
 

@@ -70,6 +70,19 @@ def test_exact_states(name, entry):
     np.testing.assert_allclose(composed, expected, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("solver", "most"), [("scipy_lsoda", 3e3), ("scipy_radau", 10), ("scipy_bdf", 5e3)]
+)
+def test_solvers_that_people_use_are_right_to_their_tolerance(solver, most):
+    """To some tolerances in each step, and to as many more as neighbouring trajectories part."""
+    for name, entry in (entry.values for entry in entries("exact")):
+        run = integrators.integrate(
+            system_of(name), integrators.get(solver), numbers(CASES[name]["initial"]),
+            duration=float(entry["t"]), samples=1, tolerance=1e-8,
+        )  # fmt: skip
+        np.testing.assert_allclose(run.states[-1], numbers(entry), rtol=0, atol=most * 1e-8)
+
+
 @pytest.mark.parametrize(("name", "entry"), entries("variational"))
 def test_variational_states_and_energy_errors(name, entry):
     """The method's own map, not the flow: every digit must come out."""

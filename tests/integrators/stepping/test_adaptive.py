@@ -18,11 +18,17 @@ from integrators.stepping.formulations import to_lagrangian_states, to_stored_st
 
 CHAIN, BODY = systems.get("spherical_pendulum_chain"), systems.get("free_rigid_body")
 TOLERANCES = (1e-5, 1e-7, 1e-9)
+SCIPY = ("scipy_lsoda", "scipy_radau", "scipy_bdf")
 LONG = 5.0  # time scales: over fewer, no step may be as long as a loose tolerance allows
 
 
 def test_errors_fall_with_the_tolerance(adaptive_pairing):
-    """About in proportion: as its power 0.75 at least, over four orders of magnitude."""
+    """About in proportion: as its power 0.75 at least, over four orders of magnitude.
+
+    Steps that remember others keep less well to it.
+    """
+    remembers = integrators.get(adaptive_pairing.name).family == "multistep"
+    least, near = (0.55, 1e-5) if remembers else (0.75, 1e-6)
     case = adaptive_pairing.case
     exact = case.exact(LONG * case.time_scale)
     errors = []
@@ -33,8 +39,8 @@ def test_errors_fall_with_the_tolerance(adaptive_pairing):
         errors.append(np.linalg.norm(states[0, -1] - exact))
     assert errors[0] > errors[1] > errors[2]
     slope = np.log(errors[0] / errors[2]) / np.log(TOLERANCES[0] / TOLERANCES[2])
-    assert 0.75 < slope < 1.6
-    assert errors[2] < 1e-6 * np.linalg.norm(exact)
+    assert least < slope < 1.6
+    assert errors[2] < near * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,8 @@ def test_steps_are_counted_and_cover_the_time(counted):
         assert 0 <= beside[0] <= 3 * samples  # steps to samples
     elif counted.name == "dop853":  # a slope and a step to each sample, or two of these
         assert 2 <= beside[0] <= 1.1 * (stages + 2) * samples
+    elif not stages:  # as many as its solver takes
+        assert beside[0] >= attempts[0]
     else:
         assert 1 <= beside[0] <= 2 * samples + 2  # first slopes
 
@@ -260,7 +268,7 @@ def test_a_tolerance_of_25_digits():
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["rk45", "rkmk54"])
+@pytest.mark.parametrize("name", ["rk45", "rkmk54", *SCIPY])
 def test_steps_know_nothing_of_the_duration(name):
     """The first one at an equilibrium, which nothing bounds, neither."""
     for start in (CHAIN.start("lee"), [[0, 0, 1.0], [0, 0, 1.0], [0, 0, 0.0], [0, 0, 0.0]]):
@@ -277,7 +285,7 @@ def test_steps_know_nothing_of_the_duration(name):
         assert (short.history.times + short.history.sizes)[-1] > 0.75
 
 
-@pytest.mark.parametrize("name", ["rk45", "rkmk54", "dop853"])
+@pytest.mark.parametrize("name", ["rk45", "rkmk54", "dop853", "scipy_lsoda"])
 def test_the_bound_on_steps_knows_nothing_of_the_duration(name):
     def bounded(samples, most):
         return integrators.integrate(
