@@ -371,7 +371,7 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
     assert [(row[0], row[3]) for row in orders] == [("variational", "2"), ("rk4", "4")] * 2
     for row in orders:
         assert abs(float(row[1]) - float(row[3])) < 0.3
-    assert ran.stdout.count("No drift is told of an order study: an experiment of its own") == 2
+    assert ran.stdout.count("Drifts are not shown for a study of order. To see them") == 2
     drawn = {file.name for file in (place / "small-plots").iterdir()}
     names, kinds = ("pendulum", "three-bodies"), ("order", "energy", "unit-length")
     assert drawn == {f"{name}-{kind}.png" for name in names for kind in kinds}
