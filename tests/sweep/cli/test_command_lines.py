@@ -249,33 +249,6 @@ def test_the_module_is_the_command():
     assert done.stderr.startswith("Error: unknown topic 'nothing'")
 
 
-def test_systems_fit_a_terminal_and_name_the_integrators_that_fit(command, tmp_path):
-    lines = command(tmp_path, "ls", "systems").stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    letters = {line.split()[0]: line.split()[1] for line in lines if line.split()[:1] in NAMES}
-    start = lines.index("Integrators that fit:") + 1
-    groups = re.findall(r"^([A-Z])  (.*(?:\n   .*)*)", "\n".join(lines[start:]), re.M)
-    for name, shown in letters.items():
-        system = systems.get(name)
-        said = {one for letter, of in groups if letter in shown for one in re.split(r",\s+", of)}
-        assert said == {
-            method.name
-            for method in integrators.ALL_INTEGRATORS
-            if _fits(integrators.get(method.name, **method.example), system)
-        }
-
-
-NAMES = [[name] for name in systems.names()]
-
-
-def _fits(integrator, system):
-    try:
-        integrator.check(system)
-    except InputError:
-        return False
-    return True
-
-
 def test_init_writes_no_study_that_check_refuses(command, tmp_path):
     """A file may have a name that is none of a study."""
     command(tmp_path, "init", "my study (2).toml")
@@ -557,7 +530,11 @@ def test_ls(answers):
     methods = [method.name for method in integrators.ALL_INTEGRATORS]
     assert [row["name"] for row in found["integrators"]] == methods
     assert all(row["description"] for rows in found.values() for row in rows)
-    assert len(answers["ls"].splitlines()) == len(methods) + 2
+
+
+@pytest.mark.parametrize("kind", ["systems", "integrators", "plots", "studies"])
+def test_lists_fit_a_terminal(command, tmp_path, kind):
+    assert max(map(len, command(tmp_path, "ls", kind).stdout.splitlines())) <= 80
 
 
 def test_ls_studies(command, tmp_path):
@@ -574,12 +551,28 @@ def test_show_system(answers, name):
     assert set(facts["starts"]) == set(system.starts)
     assert set(facts["record"]) == {quantity.name for quantity in system.quantities}
     assert facts.get("remarks", "") == "; ".join(system.remarks)
+    assert facts["integrators"].split(", ") == [
+        method.name
+        for method in integrators.ALL_INTEGRATORS
+        if _fits(integrators.get(method.name, **method.example), system)
+    ]
+    assert facts["TOML"] == f'system = "{name}"' and facts["references"]
+    *_, study, _, _ = facts["shell"].split()  # sweep show study NAME > my-study.toml
+    assert facts["TOML"] in (STUDIES / f"{study}.toml").read_text()
+
+
+def _fits(integrator, system):
+    try:
+        integrator.check(system)
+    except InputError:
+        return False
+    return True
 
 
 def test_show_system_explains_it(answers):
     text = answers["show system"]
     assert all(f"{key}: " in text for key in systems.get("spherical_pendulum_chain").parameters)
-    assert "L = " in text and "Sources: " in text
+    assert "L = " in text and "Sources: " in text and "references   Taeyoung Lee, " in text
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -589,6 +582,7 @@ def test_show_integrator(answers, name):
     assert (facts["integrator"], facts["order"]) == (name, made.order)
     assert facts["symmetric"] == ("yes" if made.symmetric else "no")
     assert set(facts["options"]) == set(made.options)
+    assert facts["TOML"].startswith("integrators = [") and facts["references"]
 
 
 def test_show_study(answers):
