@@ -191,6 +191,7 @@ def test_help_of_a_command_has_an_example(helps, name):
     text = helps[0][name]
     assert text.startswith(f"Usage: sweep {name} ")
     assert re.search(rf"Examples?:\n +sweep {name} \S+", text)
+    assert all(len(line) <= 80 and line[-1:] != "…" for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
