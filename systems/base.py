@@ -25,7 +25,7 @@ from integrators.precision import (
     to_precise,
 )
 from systems import ensembles
-from systems.checking import check_members
+from systems.checking import check_members, set_checked
 
 ERROR_OF = "Euclidean norm of the error of all {}"
 CONSERVED = ("energy", "momentum_map", "casimir")  # kinds of quantities that a motion keeps
@@ -175,23 +175,23 @@ class Convergence:
 class System(ABC):
     """A system with its parameters; a frozen dataclass for each.
 
-    A subclass has class attributes `name`, `description`, `named_starts`, `families`, `units` (of
-    energy, momentum and time) and `parameter_units`, the parameters as fields, and `form`. What
-    its states are, of shape ``(rows, 3)``, the kinds of systems say: `MechanicalSystem`,
-    `SpinSystem` and `RigidSystem`. They have `state_keys`, by which a study spells a state,
-    `state_text`, `row_labels`, and `state_errors`, a tuple of `StateError`. `convergence` is the
-    `Convergence` that suits the default parameters, if it says one. `remarks` are sentences on the
-    parameters, worth knowing before a run, and `surprising_defaults` says of parameters whose
-    default is not what one would expect why it is that: `sweep check` and `sweep show system`
-    print them. `arithmetic`, `precision.DOUBLES` or `PRECISE`, has the numbers that forms and
-    starts are made of: a form or start that takes from it what is exact in no double, as 0.1 and
-    √3, can be had in double-double too.
+    A subclass has class attributes `name`, `description`, `named_starts` and `families`, where it
+    is not dimensionless `units` (of energy, momentum and time) and `parameter_units`, the
+    parameters as fields, and `form`. What its states are, of shape ``(rows, 3)``, the kinds of
+    systems say: `MechanicalSystem`, `SpinSystem` and `RigidSystem`. They have `state_keys`, by
+    which a study spells a state, `state_text`, `row_labels`, and `state_errors`, a tuple of
+    `StateError`. `convergence` is the `Convergence` that suits the default parameters, if it says
+    one. `remarks` are sentences on the parameters, worth knowing before a run, and
+    `surprising_defaults` says of parameters whose default is not what one would expect why it is
+    that: `sweep check` and `sweep show system` print them. `arithmetic`, `precision.DOUBLES` or
+    `PRECISE`, has the numbers that forms and starts are made of: a form or start that takes from it
+    what is exact in no double, as 0.1 and √3, can be had in double-double too.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
-    units: ClassVar[Mapping[str, str]]
-    parameter_units: ClassVar[Mapping[str, str]]
+    units: ClassVar[Mapping[str, str]] = {"energy": "1", "momentum": "1", "time": "1"}
+    parameter_units: ClassVar[Mapping[str, str]] = {}  # of those that have any
     named_starts: ClassVar[tuple[Start, ...]]
     families: ClassVar[tuple[Family, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()  # the works that it is from, as of `Method.sources`
@@ -200,6 +200,11 @@ class System(ABC):
     surprising_defaults: ClassVar[Mapping[str, str]] = {}
     convergence: ClassVar[Convergence | None] = None
     arithmetic: ClassVar[Any] = DOUBLES  # of the numbers that forms and starts are made of
+
+    def __post_init__(self) -> None:
+        """Check parameters of type float; a subclass with bounds or other types has its own."""
+        numbers = [own.name for own in fields(self) if own.type in (float, "float")]
+        set_checked(self, **{name: check_number(name, getattr(self, name)) for name in numbers})
 
     if TYPE_CHECKING:  # attributes of some classes, properties of others
 
@@ -263,7 +268,7 @@ class System(ABC):
 
     def _parameter_in_words(self, name: str) -> str:
         """A parameter with its unit, unless it is a word; and why its default is surprising."""
-        value, unit, why = self.parameters[name], self.parameter_units[name], ""
+        value, unit, why = self.parameters[name], self.parameter_units.get(name, "1"), ""
         if name in self.surprising_defaults:
             why = f" ({self.surprising_defaults[name]})"
         without_unit = isinstance(value, str) or unit == "1"

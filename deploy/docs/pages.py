@@ -16,7 +16,6 @@ import json
 import re
 import shutil
 import sys
-import unicodedata
 from collections.abc import Collection
 from pathlib import Path
 
@@ -25,7 +24,13 @@ from equations import as_it_stands, markdown
 
 import integrators
 import systems
-from integrators.bibliography import entries, entry_of_source
+from integrators.bibliography import (
+    authors,
+    entries,
+    entry_of_source,
+    fields_of_entry,
+    work_in_words,
+)
 from integrators.errors import InputError
 from sweep import guide
 from sweep.cli.main import group
@@ -205,7 +210,7 @@ def _parameters(system):
     meanings = _documented_parameters(system)
     rows = []
     for field in sorted(dataclasses.fields(system), key=lambda field: field.kw_only):
-        unit = system.parameter_units[field.name]
+        unit = system.parameter_units.get(field.name, "1")
         unit = "" if isinstance(field.default, str) else f" {_unit(unit)}"
         default = _shortened(json.dumps(field.default))
         rows.append((f"`{field.name}`", f"`{default}`{unit}", meanings.get(field.name, "")))
@@ -340,45 +345,15 @@ def _studies():
 
 def _works():
     parts = ["# Bibliography", "`sweep show citations STUDY` prints those of a study as BibTeX."]
-    return linked(_page(*parts, *(f"({key})=\n{_work(entry)}" for key, entry in entries().items())))
-
-
-def _work(entry):
-    """A BibTeX entry in words."""
-    fields = _fields(entry)
-    where = fields.get("journal") or fields.get("booktitle") or fields.get("publisher", "")
-    volume = f" {fields['volume']}" if "volume" in fields else ""
-    pages = f", {fields['pages']}" if "pages" in fields else ""
-    authors = ", ".join(" ".join(reversed(name)) for name in _authors(fields))
-    return f"{authors}: *{fields['title']}*. {where}{volume} ({fields['year']}){pages}."
-
-
-def _fields(entry):
-    found = re.findall(r"^\s*(\w+) = \{(.*)\},?$", entry, re.MULTILINE)
-    return {key: _without_tex(value) for key, value in found}
-
-
-def _authors(fields):
-    """Last and first names."""
-    return [name.split(", ") for name in fields["author"].split(" and ")]
-
-
-def _without_tex(text):
-    """A field of BibTeX as text, with the accents and letters of names."""
-    marks = {'"': "\u0308", "'": "\u0301", "`": "\u0300", "c": "\u0327"}
-    text = re.sub(r"\\([\"'`c])\{?(\w)\}?", lambda found: found[2] + marks[found[1]], text)
-    plain = {r"\aa": "å", r"\o": "ø", r"$\mathbb{R}^3$": "R³", "---": "—", "--": "–"}
-    for tex, written in plain.items():
-        text = text.replace(tex, written)
-    return unicodedata.normalize("NFC", re.sub("[{}]|``|''", "", text))
+    return linked(_page(*parts, *(f"({key})=\n{work_in_words(key)}" for key in entries())))
 
 
 def _sources(sources):
     """Links to works in the bibliography, by their authors and years."""
     links = []
     for key, entry in map(entry_of_source, sources):
-        fields = _fields(entry)
-        names = ", ".join(name[0] for name in _authors(fields))
+        fields = fields_of_entry(entry)
+        names = ", ".join(name[0] for name in authors(fields))
         links.append(f"[{names} ({fields['year']})](#{key})")
     return "; ".join(links)
 

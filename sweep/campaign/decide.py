@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     import pandas
     import xarray
+    from numpy.typing import NDArray
 
     from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
@@ -320,10 +321,9 @@ class _StoreWithVerdicts:
             raise InputError("its step sizes advance with a scanned parameter")
         label, dataset = questions[0].row.integrator, self.datasets[experiment.name]
         own = dataset.isel(run=dataset["integrator"].values == label)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of_step = np.nan_to_num(np.nanmedian(own["cpu_time"].values / own["steps"].values))
         runs = np.unique(own["step_size"].values, return_counts=True)[1].max()
-        each = [of_step * experiment.duration / size for size in sizes]
+        cost = _cost_by_steps(own["steps"].values, own["cpu_time"].values)
+        each = [cost(experiment.duration / size) for size in sizes]
         in_units = [exact_multiple_of_unit(size, experiment.time_unit) for size in sizes]
         shown = join_with_and(f"{size:.4g}" for size in in_units)
         return Addition(
@@ -391,6 +391,23 @@ class _StoreWithVerdicts:
             if one.duration is not None:
                 study = study_with_longer_duration(study, one.duration, names=[one.experiment])
         return study
+
+
+def _cost_by_steps(
+    steps: NDArray[np.float64], seconds: NDArray[np.float64]
+) -> Callable[[float], float]:
+    """The CPU time of a run by its number of steps: a line through the medians of earlier runs.
+
+    What a run costs besides its steps is most of the time of short ones: a price for each step
+    alone would be many times too high.
+    """
+    steps, seconds = steps[seconds > 0], seconds[seconds > 0]
+    known = np.unique(steps)
+    medians = [float(np.median(seconds[steps == count])) for count in known]
+    if len(known) < 2 or medians[-1] <= medians[0]:
+        return lambda count: medians[-1] * max(1.0, count / known[-1]) if medians else 0.0
+    slope, start = np.polyfit(known, medians, 1)
+    return lambda count: max(start, 0.0) + max(slope, 0.0) * count
 
 
 # --- rounds of additions ------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from sweep.campaign.plan import Planner, make_tasks
 from sweep.campaign.watch import NotebookWatcher, Progress, Watcher, is_notebook
 from sweep.campaign.worker.compute import compile_kernels
 from sweep.campaign.worker.task import CHECKPOINT_EVERY
-from sweep.clusters.spec import cluster_spec_from_arguments
+from sweep.clusters.spec import LOCAL, cluster_spec_from_arguments
 from sweep.clusters.stop_request import StopRequest
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
@@ -252,6 +252,8 @@ def run(
     watcher = watcher or (NotebookWatcher() if is_notebook() else Watcher())
     study, store = resolve_study_and_store(study, store, trust_plugins)
     spec = cluster_spec_from_arguments(cluster, workers, scheduler)
+    if spec.profile not in (None, LOCAL):  # refused even if there is nothing to compute
+        clusters.profiles.find_cluster_profile(spec.profile)
     if max_time is not None:
         max_time = check_number("max_time", max_time, above=0.0)
     checkpoint_every = check_number("checkpoint_every", checkpoint_every, above=0.0)

@@ -7,6 +7,7 @@ subcommand is used, and Numba and Dask only when it runs, so that help is printe
 
 import atexit
 import contextlib
+import difflib
 import gc
 import importlib
 import logging
@@ -179,7 +180,7 @@ def _run_command() -> NoReturn:
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
-        error.show()
+        (_no_such_option(error) if isinstance(error, click.NoSuchOption) else error).show()
         sys.exit(BAD_INPUT)
     except Exception as error:
         expected = _message_and_exit_code(error)
@@ -189,6 +190,16 @@ def _run_command() -> NoReturn:
         if message:
             click.echo(message, err=True, color=True)  # as in a command, whose context has ended
         sys.exit(code)
+
+
+def _no_such_option(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error with the option that is meant; click finds ``--help`` near to ``--where``."""
+    known = error.ctx.command.params if error.ctx else []
+    names = [name.strip("-") for own in known for name in own.opts if name.startswith("--")]
+    near = difflib.get_close_matches(error.option_name.strip("-"), names, n=1, cutoff=0.75)
+    hint = f"Did you mean --{near[0]}?" if near else f"Options: --{', --'.join(names)}."
+    message = f"No such option {error.option_name!r}. {hint if names else ''}"
+    return click.NoSuchOption(error.option_name, message.strip(), ctx=error.ctx)
 
 
 @contextlib.contextmanager

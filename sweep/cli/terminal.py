@@ -65,7 +65,7 @@ class Terminal(Watcher):
         waiting = sum(int(entry.pending.sum()) for entry in entries)
         longer = sum(int((entry.standing[entry.pending] > 0).sum()) for entry in entries)
         text = f"Study {self._name}: {count_with_noun(new, 'new run')}, {kept:,} kept"
-        left = {"go on": longer, "not computed yet": waiting - new - longer}
+        left = {"to be continued": longer, "not computed yet": waiting - new - longer}
         if unfinished := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
             text += f" ({unfinished.replace(' ', ' of them ', 1)})"
         text += f", {gone:,} no longer in the study" * bool(gone)

@@ -67,12 +67,13 @@ def _agreement_notes(rows: Sequence[Row]) -> list[str]:
     """Count numbers that are not reproduced, the others by agreement, and other values."""
     found = [row.agreement for row in rows if row.agreement is not None]
     missed = [row for row in rows if row.agreement is Agreement.NONE]
-    others = [row for row in rows if row.agreement is not Agreement.NONE]
-    within = sum(row.holds for row in others)
-    notes = [
-        f"{within} of {len(others)} {'other ' if missed else ''}computed values are within their "
-        "bounds, whether or not the paper prints these values"
-    ]
+    others = [row.holds for row in rows if row.agreement is None]
+    notes = []
+    if others:
+        words = "values without a printed number are within their bounds"
+        notes.append(f"{sum(others)} of {len(others)} {words}")
+    if beyond := sum(not row.holds for row in rows if row.agreement not in (None, Agreement.NONE)):
+        notes.append(f"{beyond} reproduced OUTSIDE the bounds of the computed value")
     if found:
         notes = [
             f"{len(found) - len(missed)} of {len(found)} printed numbers are reproduced, with "

@@ -25,7 +25,6 @@ from sweep.plots.scans import draw_scan, scan_of_orders
 from sweep.plots.style import (
     GREY,
     MOST_OF_A_KIND,
-    OPEN,
     STYLE,
     Coverage,
     CurveStyle,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 
     Panels = dict[str, dict[str, OrderEstimate]]
 
+LEFT_OUT = "open: left out of the fit"
 MOST_ORDERS = 4  # maximum number of panels for which the legend lists orders
 
 
@@ -60,7 +60,7 @@ def convergence(
     at: str = "end",
     x: str | None = None,
 ) -> Drawing:
-    """Draw errors against step size, as `order_table` measures them.
+    """Draw errors against step size, with the measured orders.
 
     Filled marks are used for the order in the legend, open ones are not. Lines are errors of a
     typical start, and bars are the range over the starts. A grey line has the slope of each
@@ -207,7 +207,7 @@ def _draw_order_panels(
     text = vertical.pop() if same else rows[0].error.replace("_", " ")
     figure.label_rows(axes, text)
     left_out = any(point.use != USED and point.error > 0 for row in rows for point in row.points)
-    figure.add_legend(axes, "\n".join(filter(None, [words, OPEN if left_out else ""])))
+    figure.add_legend(axes, "\n".join(filter(None, [words, LEFT_OUT if left_out else ""])))
     return figure
 
 
@@ -250,7 +250,8 @@ def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) ->
         name = "difference from the next step size"
     else:
         name = axis_label_with_units(dataset[error], error.replace("_", " "))
-    return f"{name}{when}" if at == "end" else f"largest {name}{when.replace(' at ', ' until ')}"
+    label = f"{name}{when}" if at == "end" else f"largest {name}{when.replace(' at ', ' until ')}"
+    return label + ", typical start" * any(row.starts > 1 for row in estimates)
 
 
 def _error_time_text(dataset: xr.Dataset, times: Collection[float]) -> str:

@@ -73,7 +73,6 @@ STYLE: dict[RcKeyType, Any] = {
     "text.parse_math": False,  # labels come from the study, and may contain dollar signs
 }
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-OPEN = "open: does not count"  # the meaning of an open mark in every picture
 MOST_PANELS = 6  # maximum number of panels with spheres, or with different errors
 PANEL = 2.6  # inches: smallest width of a legible panel
 BESIDE = 3.0  # inches: smallest width of a panel beside a legend; else the legend is below

@@ -21,7 +21,6 @@ from sweep.plots.style import (
     MARGIN,
     MOST_OF_A_KIND,
     MOST_PANELS,
-    OPEN,
     STYLE,
     Coverage,
     CurveStyle,
@@ -53,6 +52,8 @@ AXES = {
     "cpu_time": ("CPU time", " [s]"),
 }
 BEST = "large: best of family"
+LEFT_OUT = "open: left out of the comparison"
+MEDIAN = ", median over the starts"
 PALE = 0.45
 FEWEST_MEASURED = 2  # smallest number of comparable CPU times in a panel
 # Multiples of powers of ten that have ticks, by the largest ratio of the ends of the axis.
@@ -106,7 +107,7 @@ def work_precision(
 
 
 def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) -> Drawing:
-    """Draw errors against evaluations and CPU time: the picture of ``sweep plot work STORE``.
+    """Draw errors against evaluations and CPU time.
 
     There is a panel for each error against evaluations, and for the first two errors another one
     against CPU time. With several combinations of scanned values, there is a panel of the first
@@ -237,7 +238,7 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         counts_for_comparison(r, panel.against) for panel in panels for r in panel.rows
     )
     drawn = [ax for ax in axes if ax.axison]
-    figure.add_legend(drawn, f"{BEST}\n{OPEN}" if some_open else BEST)
+    figure.add_legend(drawn, f"{BEST}\n{LEFT_OUT}" if some_open else BEST)
     return figure
 
 
@@ -278,7 +279,7 @@ def _work_error_axis_label(dataset: xr.Dataset, row: WorkEstimate, once: bool = 
     preposition = "at" if row.at == "end" else "until"
     when = f"\n{preposition} {_time_text(dataset, row.time)}" if once else ""
     text = text if row.at == "end" else f"largest {text}"
-    return f"{axis_label_with_units(dataset[row.error], text)}{when}"
+    return f"{axis_label_with_units(dataset[row.error], text)}{when}{MEDIAN * (row.starts > 1)}"
 
 
 def _time_text(dataset: xr.Dataset, time: float) -> str:

@@ -169,8 +169,8 @@ def _lacks_of_system(source: "Source", item: type[System]) -> Iterator[str]:
     keys, names = ("energy", "momentum", "time"), item.parameter_names()
     if not isinstance(units, dict) or not set(keys) <= set(units):
         yield f"has units = {units!r}; expected a dict with the keys {', '.join(keys)}"
-    if not isinstance(own, dict) or set(own) != set(names):
-        yield f"has parameter_units = {own!r}; expected a dict with the keys {', '.join(names)}"
+    if not isinstance(own, dict) or not set(own) <= set(names):
+        yield f"has parameter_units = {own!r}; expected a dict with keys of {', '.join(names)}"
     starts = getattr(item, "named_starts", None)
     if not isinstance(starts, tuple) or not all(isinstance(start, Start) for start in starts):
         yield f"has named_starts = {starts!r}; expected a tuple of systems.plugin.Start"

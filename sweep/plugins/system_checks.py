@@ -197,7 +197,7 @@ def check_gradient(
         return None
     gradient, (value, n) = getattr(form, name), _function_of(form)
     rows = form.algebra_rows if isinstance(form, CotangentHamiltonian) else n
-    what, of = f"{name} of {system.name!r}", value.function.__name__
+    what, of = f"{gradient.function.__name__} of {system.name!r}", value.function.__name__
     generator, worst = np.random.default_rng(1), 0.0  # not the seed of the random states
     own = followed_by_nan(form.parameters)
     unit = isinstance(form, SpheresLagrangian) or getattr(form, "lengths", "any") == "unit"
@@ -226,9 +226,11 @@ def check_gradient(
             size = np.linalg.norm(slope) + abs(moved(EPSILON)) + 1e-300
             off = float(abs(along_it - expected) / size)
             if not off <= AGREED:
+                opposite = abs(along_it + expected) <= AGREED * size
+                sign = ", of opposite sign" if opposite else ""
                 raise InputError(
                     f"{what} is {along_it:.9g} along a direction in which the differences of {of} "
-                    f"give {expected:.9g}; expected the same to {AGREED:g}, at {at}"
+                    f"give {expected:.9g}{sign}; expected the same to {AGREED:g}, at {at}"
                 )
             worst = max(worst, off)
     return worst

@@ -496,7 +496,8 @@ def write_run_coordinates(group: StoredGroup, entry: ExperimentDiff) -> None:
     scanned = {*table.scanned, *group.attrs.get("scanned", [])}
     families = {*table.starts.coordinates, *group.attrs.get("start_axes", [])}
     of_starts = dict.fromkeys(families, {variables.AXIS_OF: "initial_condition"})
-    units = {"step_size": system.time_units, **system.parameter_units}
+    units = {"step_size": system.time_units} | dict.fromkeys(system.parameters, "1")
+    units |= system.parameter_units
     texts = {"run": "row of the table"}
     made = [
         _coordinate(name, own.dtype, "run", units.get(name), texts.get(name), of_starts.get(name))

@@ -79,12 +79,12 @@ class ReferenceEnd:
         )
         vanished = "its steps fall below round-off, as near a singularity"
         beyond = (
-            "max_steps ended it: it took that many steps, or its last 10,000 hardly advanced, as "
-            "near a singularity"
+            "it stops: it has taken max_steps steps, or its last 10,000 hardly advance, as near a "
+            "singularity"
         )
         return {
             "not_finite": "its states are no longer finite, as at a collision",
-            "step_too_small": f"it ends as step_too_small: {beyond if self.bounded else vanished}",
+            "step_too_small": beyond if self.bounded else vanished,
             "not_conserved": "it breaks what the system conserves by more than "
             f"{UNTRUSTED:,.0f} tolerances and one for each step, as where a step leads past a "
             "singularity, and is no longer trusted",

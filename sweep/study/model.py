@@ -666,7 +666,10 @@ def _raise_problem(
         case "string_too_long":
             raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
         case "string_type" if location[-1] == "<text>" and location[0] in _NAMED:
-            raise expected(f"a string, the name of {_NAMED[location[0]]}, or a table", value)
+            table_of = ', { file = "states.npy" } for an array of states' * isinstance(value, list)
+            raise expected(
+                f"a string, the name of {_NAMED[location[0]]}, or a table{table_of}", value
+            )
         case "too_short" if value == {}:
             raise expected("a table of conditions", value)
         case "too_long":

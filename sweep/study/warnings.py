@@ -88,7 +88,8 @@ def _remarks_on_experiment(table: RunTable) -> Iterator[str]:
     defaults = {field.name: field.default for field in dataclasses.fields(system)}
     for name, why in system.surprising_defaults.items():
         if name not in given:
-            yield f"{name} is not given: {defaults[name]:g} {system.parameter_units[name]}, {why}"
+            unit = system.parameter_units.get(name, "1")
+            yield f"{name} is not given: {defaults[name]:g} {unit}, {why}"
 
 
 # --- step sizes beyond the stability limit ----------------------------------------------------
@@ -178,8 +179,8 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
         yield from _outside_declared_ranges(experiment, steps, ordered, default.convergence)
     if few := [one for one in ordered if len(one.sizes) < FEWEST_STEP_SIZES]:
         yield (
-            f"the order of {_labels_in_words(few, ordered)} will stay undecided: "
-            f"{len(few[0].sizes)} step sizes, {FEWEST_STEP_SIZES} are needed"
+            f"the order of {_labels_in_words(few, ordered)} cannot be decided from "
+            f"{len(few[0].sizes)} step sizes: {FEWEST_STEP_SIZES} are needed"
         )
     enough = [one for one in steps if len(one.sizes) >= FEWEST_STEP_SIZES]
     if enough and experiment.reference is None and "state" not in experiment.record:

@@ -9,6 +9,8 @@ from sweep.text import count_with_noun, format_duration
 if TYPE_CHECKING:
     from sweep.campaign.decide import Decisions
 
+ESTIMATE = "estimated CPU time"
+
 
 def decisions_as_table(decisions: "Decisions") -> Table:
     """A table of the verdicts that were open, with notes on why some still are, and the CPU time.
@@ -23,14 +25,14 @@ def decisions_as_table(decisions: "Decisions") -> Table:
         ("now" if proposed else "before", lambda row: row.before),
         *([] if proposed else [("after", lambda row: row.after)]),
         ("would be added" if proposed else "added", lambda row: "; ".join(row.added) or "–"),
-        ("CPU time", lambda row: "–" if isnan(row.seconds) else format_duration(row.seconds)),
+        (ESTIMATE, lambda row: "–" if isnan(row.seconds) else format_duration(row.seconds)),
     ]
     rows = decisions.rows
     notes = [
         f"{row.experiment}, {row.subject} of {row.integrator}: {row.why}" for row in rows if row.why
     ]
     notes.append(decisions_in_words(decisions))
-    kept = ("now", "before", "after", "would be added", "CPU time")
+    kept = ("now", "before", "after", "would be added", ESTIMATE)
     return table_of_rows(rows, columns, kept, notes=notes)
 
 

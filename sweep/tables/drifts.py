@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sweep.analysis.drift.drifts import DriftEstimate, DriftRate
 
 NO_DRIFT_OF_ORDER_STUDY = (
-    "No drift is told of an order study: an experiment of its own shows it, with one step size, a "
-    "longer duration, samples = 100 and no reference."
+    "Drifts are not shown for a study of order. To see them, add an experiment with one step size, "
+    "a longer duration, samples = 100 and no reference."
 )
 # What each verdict means, in short; the guide has the definitions.
 MEANINGS = {
@@ -39,8 +39,8 @@ MEANINGS_OF_SIZES = MEANINGS | {
 # Properties of `DriftComparison`, and the headers of their columns.
 COMPARED = {"equal_step": "at equal step size", "equal_cost": "in no more CPU time"}
 COMPARISON_NOTE = (
-    "≥ n× less than another: that one drifts at least n times as fast (95 %), and of those that "
-    "surely drift faster it is the slowest."
+    "≥ n× less than another: that one drifts at least n times as fast (95 %); it is the slowest of "
+    "those that surely drift faster."
 )
 
 

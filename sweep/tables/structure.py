@@ -51,8 +51,8 @@ def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> base.T
             _declared_column("declared to be", "symplectic", "symplectic_disputed", "symplectic"),
         ]
         titles.append(
-            "symplectic defect max |JᵀΩJ − Ω| / max |Ω| of the first step (adaptive: of the first "
-            "sample interval), and the resolution: what rounding or differences can make of none"
+            "symplectic defect: max |JᵀΩJ − Ω| / max |Ω| of the first step (adaptive: of the first "
+            "sample interval); resolution: the defect that rounding or differences alone can cause"
         )
     if any(row.returned for row in estimates):
         columns += [
@@ -65,7 +65,7 @@ def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> base.T
         time = "" if first.time_units == "1" else f" {first.time_units}"
         titles.append(
             "reversal error: distance from the start after as many steps back from "
-            f"t = {first.duration:g}{time}, and what the roundings of so many steps can add up to"
+            f"t = {first.duration:g}{time}; rounding: the error that rounding alone can cause"
         )
     if max(row.starts for row in estimates) > 1:
         titles.append("medians and largest over the starts")
@@ -95,8 +95,8 @@ def _kept_quantities_table(estimates: Sequence[StructureEstimate]) -> base.Table
         for kept in row.quantities
     ]
     title = (
-        "invariants and constraints: largest |error| of all starts, what the roundings of all "
-        "steps can add up to, and whether it is declared to be kept"
+        "invariants and constraints: largest |error| of all starts; rounding: the error that "
+        "rounding alone can cause; declared: whether the integrator is declared to keep it"
     )
     lost = any(quantity.disputed for row in estimates for quantity in row.quantities)
     notes = [f"{DISPUTED}: declared to be kept, and measured not to be"] if lost else []

@@ -22,30 +22,22 @@ from integrators.forms.flows import VectorField
 from integrators.precision import DOUBLE, LostDigits
 from integrators.stepping.python_step import Declaration, PythonFunction, settings_given
 from systems.base import Quantity, Start
-from systems.checking import set_checked
 from systems.rigid.base import Part, RigidSystem, checked_parts
 
 Function = Callable[..., Any]
 FIELD, MONITOR, INVARIANTS = range(3)  # whose address comes first among the parameters
 LATER = 0.7123  # a time at which a field that does not depend on time is the same
-UNITS = {"energy": "1", "momentum": "1", "time": "1"}
 _alive: list[PythonFunction] = []  # compiled code may have their addresses
 
 
 class PythonSystem(RigidSystem):
     """Base of the systems that `python_system` makes."""
 
-    units = UNITS
     declaration: ClassVar[Declaration]  # from which `sweep.Experiment` writes a plugin
     functions: ClassVar[tuple[PythonFunction, ...]]
     invariants: ClassVar[Mapping[str, tuple[tuple[str, ...], str]]]  # components and degree
     time_dependent: ClassVar[bool]
     own_parts: ClassVar[tuple[Part, ...]]
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        values = {name: check_number(name, getattr(self, name)) for name in self.parameter_names()}
-        set_checked(self, **values)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -370,8 +362,7 @@ def python_system(
             "name": name,
             "declaration": Declaration("system", name, field, settings),
             "description": description or summary or f"the field {plain.__name__!r}, in Python",
-            "units": dict(UNITS, **(units or {})),
-            "parameter_units": dict.fromkeys(names, "1"),
+            "units": dict(PythonSystem.units, **(units or {})),
             "named_starts": tuple(
                 Start(key, "a given state", functools.partial(_copy_of, state))
                 for key, state in states.items()

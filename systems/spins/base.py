@@ -18,7 +18,6 @@ class SpinSystem(System):
     are ``"any"``.
     """
 
-    units = {"energy": "1", "momentum": "1", "time": "1"}
     state_keys = ("w",)
     state_text = "w of each spin"
 

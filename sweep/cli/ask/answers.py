@@ -90,12 +90,13 @@ def drift(
     `sweep guide drift` defines the verdicts:
 
     \b
-      linear                      a rate that differs from 0 and agrees in both halves
-      unsteady                    a rate that differs from 0 but not alike in both halves
-      random walk                 no rate; the spread over the starts grows like √t
-      linear, each start its own  no common rate at 99.7 %; the spread grows like t
-      at round-off                no error above 16 roundings of the quantity
-      no drift seen               no rate at 99.7 %; it may be as large as the bound
+      linear          a rate that differs from 0 and agrees in both halves
+      unsteady        a rate that differs from 0 but not alike in both halves
+      random walk     no rate; the spread over the starts grows like √t
+      linear, each    no common rate at 99.7 %; the spread over the starts
+      start its own   grows like t
+      at round-off    no error above 16 roundings of the quantity
+      no drift seen   no rate at 99.7 %; it may be as large as the bound
 
     With fewer than 8 samples there is no verdict. With 8 starts or more, "spread ~ t^p" gives the
     growth of the spread over the starts: p is ½ for a random walk, as unbiased rounding causes it
@@ -159,8 +160,8 @@ def chaos(datasets: Datasets, output_format: str) -> None:
 
     \b
       chaotic        MEGNO ends above 5, and still grows like t
-      no chaos seen  MEGNO ends near 2 or below; exponents smaller than those in the table
-                     could not be seen
+      no chaos seen  MEGNO ends near 2 or below; exponents smaller than those
+                     in the table could not be seen
       undecided      a line below the table gives the duration that would decide
 
     \b
@@ -190,7 +191,7 @@ def work(
       sweep work quickstart.zarr --error energy_error --against cpu-time
 
     Options:
-      --error NAME  Print only this error: global_error, energy_error, …
+      --error NAME  Print only this error: such as global_error or energy_error.
       --against [steps|evaluations|cpu-time]  Measure of work for marking the best.  [default:
           evaluations]
     """

@@ -31,13 +31,13 @@ def query(
     ==, !=, <, <=, >, >=, in [...], and, or, not, +, -, *, / and parentheses, and nothing else. In
     expressions and columns, a time series is reduced to a number by NAME@end, @start, @min, @max,
     @mean or @abs_max, or by a sample time, as in NAME@2.5. For errors, @max is the maximum of the
-    absolute value.
+    absolute value, and @end is at the end of the reference, if they are against one.
 
     \b
     Example:
-      sweep query quickstart.zarr 'integrator == "variational" and step_size < 1e-2'
-      sweep query quickstart.zarr 'energy_error@max > 1e-4' -e pendulum --sort energy_error@max
-      sweep query quickstart.zarr -c integrator -c step_size -c global_error@2 --limit 5
+      sweep query quickstart.zarr 'integrator == "rk4" and step_size < 1e-2'
+      sweep query quickstart.zarr 'energy_error@max > 1e-4' -e pendulum
+      sweep query quickstart.zarr -c step_size -c global_error@2 --limit 5
 
     Options:
       -c, --column NAME  Show only this column; repeatable.

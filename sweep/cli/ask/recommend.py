@@ -53,9 +53,9 @@ def recommend(
     \b
     Example:
       sweep recommend quickstart -e pendulum --energy-error 1e-9
-      sweep recommend my-study.toml --energy-error 1e-9 --until 1e4 --study answer.toml
-      sweep recommend my-study.toml --global-error 1e-6 --until 10 --plot answer.pdf
-      sweep recommend my-study.toml --energy-error 1e-9 --keep search.zarr --budget 1h
+      sweep recommend my-study.toml --energy-error 1e-9 --study answer.toml
+      sweep recommend my-study.toml --global-error 1e-6 --until 10
+      sweep recommend my-study.toml --energy-error 1e-9 --keep search.zarr
 
     Options:
       --plot FILE  Draw errors against CPU time, as a picture in FILE.

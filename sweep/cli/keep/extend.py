@@ -43,7 +43,7 @@ def extend(
       sweep extend my-study.zarr --duration 1e6
       sweep extend my-study.zarr --duration 1e6 --samples 100
       sweep extend my-study.zarr --integrator rk4 --step-size 0.01 --members 128
-      sweep extend my-study.zarr --integrator '{ name = "rk4", arithmetic = "double-double" }'
+      sweep extend study.zarr --integrator '{ name = "rk45", tolerance = 1e-9 }'
 
     Options:
       --duration T  Continue runs to this duration.

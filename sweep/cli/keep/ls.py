@@ -1,7 +1,6 @@
 """`sweep ls`: list systems, integrators, observables, kinds of plots and packaged studies."""
 
 import inspect
-import string
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +13,21 @@ import integrators
 import sweep
 import systems
 from integrators.errors import check_known
-from sweep.analysis.rows import grouped
 from sweep.cli.kept import digest_of_state, find_kept, keep
 from sweep.cli.options import ClickSettings, command, packaged_studies
-from sweep.cli.output import echo, rows_as_text
+from sweep.cli.output import echo
 from sweep.text import format_table
 
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
 STUDIES = "studies"  # the kind that no plugin adds to
-TERMINAL_WIDTH, LEAST_DESCRIPTION_WIDTH = 80, 20  # columns
-SEE_SYSTEM = "Parameters, starts and recordable quantities: sweep show system NAME"
+COLUMNS, LEAST_DESCRIPTION = 80, 20  # of a terminal
+MORE = {
+    "systems": "sweep show system NAME",
+    "integrators": "sweep show integrator NAME",
+    STUDIES: "sweep show study NAME",
+}
 ADDITION_IF_NONE = {
     "observables": " besides the quantities of systems, which `sweep show system NAME` lists"
 }
@@ -45,32 +47,6 @@ def _list_systems(library: "Library") -> list[dict[str, Any]]:
         }
         for system in classes
     ]
-
-
-def _systems_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of systems, 80 columns wide, with letters for groups of integrators that fit."""
-    names = dict.fromkeys(name for row in rows for name in row["integrators"])
-    # Integrators are grouped if they fit the same systems; these are the key of the group.
-    groups = grouped(
-        names, lambda name: tuple(row["name"] for row in rows if name in row["integrators"])
-    )
-    letters = {key: string.ascii_uppercase[i % 26] * (i // 26 + 1) for i, key in enumerate(groups)}
-    fits = {row["name"]: "".join(letters[of] for of in groups if row["name"] in of) for row in rows}
-    taken = max(map(len, fits)) + max(map(len, fits.values())) + 4
-    width = max(TERMINAL_WIDTH - taken, LEAST_DESCRIPTION_WIDTH)
-    lines = []
-    for row in rows:
-        first, *others = textwrap.wrap(row["description"], width)
-        lines.append((row["name"], fits[row["name"]], first))
-        lines += [("", "", line) for line in others]
-    legend = [
-        textwrap.fill(
-            f"{letters[fitted]}  {', '.join(names)}", TERMINAL_WIDTH, subsequent_indent="   "
-        )
-        for fitted, names in groups.items()
-    ]
-    table = format_table(["name", "fits", "description"], lines)
-    return "\n".join([table, "", "Integrators that fit:", *legend, "", SEE_SYSTEM])
 
 
 def _list_integrators(library: "Library") -> list[dict[str, Any]]:
@@ -120,12 +96,17 @@ def _list_packaged_studies() -> list[dict[str, Any]]:
     ]
 
 
-def _listing_cell_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return "any"
-    return " ".join(value) if isinstance(value, list) else str(value)
+def _rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table of names, orders and descriptions, `COLUMNS` wide."""
+    first = [key for key in ("name", "order") if key in rows[0]]
+    cells = [["any" if row[key] is None else str(row[key]) for key in first] for row in rows]
+    taken = sum(2 + max(map(len, column)) for column in zip(first, *cells, strict=True))
+    lines = list[list[str]]()
+    for row, begun in zip(rows, cells, strict=True):
+        for part in textwrap.wrap(row["description"], max(COLUMNS - taken, LEAST_DESCRIPTION)):
+            lines.append([*begun, part])
+            begun = [""] * len(first)
+    return format_table([*first, "description"], lines)
 
 
 KINDS: "dict[str, Callable[[Library], list[dict[str, Any]]]]" = {
@@ -175,8 +156,6 @@ def ls(kind: Kind, library: "Library | None", as_json: bool) -> None:
     rows = _rows_of_kind(kind, library)
     if not rows:
         text = f"There are no {kind}{ADDITION_IF_NONE.get(kind, '')}"
-    elif kind == "systems":
-        text = _systems_as_text(rows)
     else:
-        text = rows_as_text(rows, _listing_cell_text)
+        text = _rows_as_text(rows) + (f"\n\nMore: {MORE[kind]}" if kind in MORE else "")
     echo(rows, text, as_json)

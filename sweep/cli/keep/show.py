@@ -4,8 +4,11 @@ import contextlib
 import dataclasses
 import inspect
 import json
+import shlex
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -13,8 +16,10 @@ import click
 import integrators
 import sweep
 import systems
+from integrators.bibliography import work_in_words
 from integrators.errors import InputError
-from sweep.cli.options import ClickSettings, command
+from sweep.cli.keep.ls import COLUMNS
+from sweep.cli.options import ClickSettings, command, packaged_studies
 from sweep.cli.output import echo, echo_document, writing
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -39,6 +44,7 @@ class _KindParameter(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
+NAMES = ("fits", "integrators")  # facts that are long lists of names
 KINDS = ("system", "integrator", "study", "plugins", "citations")
 
 
@@ -94,31 +100,48 @@ def _system_or_integrator_facts_and_text(
 ) -> tuple[Any, str]:
     plain = name.partition("+")[0]
     library = sweep.plugins.with_installed_plugins(known or sweep.plugins.BUILT_IN, kind, [plain])
-    explanation: str | None = None
-    if kind == "system":
-        made = library.system(name, {})
-        recorded = {
-            q.name: f"{q.long_name}, {q.kind}, in {q.units}" for q in library.quantities(made)
-        }
-        facts = made.facts() | {"record": recorded}
-        explanation = inspect.getdoc(inspect.getmodule(type(made)))
-    else:
-        facts = _integrator_facts(name, library)
+    facts, module = (_system_facts if kind == "system" else _integrator_facts)(name, library)
     if source := library.origin(kind, plain):
         facts["from"] = f"{source.in_words}, sha256 {source.hash}"
     width, lines = max(map(len, facts)), list[str]()
     for key, value in facts.items():
-        items = (
-            [f"{of}: {item}" for of, item in value.items()] if isinstance(value, dict) else [value]
-        )
+        items = value if isinstance(value, list) else [value]
+        if isinstance(value, dict):
+            items = [f"{of}: {item}" for of, item in value.items()]
+        if key in NAMES:
+            items = textwrap.wrap(str(value), COLUMNS - width - 2)
         for item in items or ["none"]:
             lines.append(f"{key:<{width}}  {item}")
             key = ""
+    explanation = module and inspect.getdoc(module)
     return facts, "\n".join([*lines, *(["", explanation] if explanation else [])])
 
 
-def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
-    """Facts of an integrator, with the systems (at default parameters) that it fits."""
+def _system_facts(name: str, library: "Library") -> tuple[dict[str, Any], ModuleType | None]:
+    """Facts of a system at default parameters, and the module whose docstring has its formula."""
+    made = library.system(name, {})
+    facts = made.facts() | {
+        "record": {
+            own.name: f"{own.long_name}, {own.kind}, in {own.units}"
+            for own in library.quantities(made)
+        },
+        "integrators": ", ".join(sweep.study.fitting_methods(type(made), library)),
+        "references": [*map(work_in_words, made.sources)],
+        "TOML": f'system = "{name}"',
+    }
+    texts = {study: file.read_text("utf-8") for study, file in packaged_studies().items()}
+    using = [study for study, text in texts.items() if f'\nsystem = "{name}"\n' in text]
+    if using:
+        shortest = min(using, key=lambda study: len(texts[study]))
+        facts["shell"] = f"sweep show study {shortest} > my-study.toml"
+    return facts, inspect.getmodule(type(made))
+
+
+def _integrator_facts(name: str, library: "Library") -> tuple[dict[str, Any], ModuleType | None]:
+    """Facts of an integrator, with the systems (at default parameters) that it fits.
+
+    They come with the module whose docstring has its formula, if it is built in.
+    """
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
     classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
@@ -137,7 +160,21 @@ def _integrator_facts(name: str, library: "Library") -> dict[str, Any]:
         variable = ("order", "evaluations", *(["adaptive"] if made.adaptive else []))
         facts |= dict.fromkeys(variable, "depends on its options")
         facts["description"] = method.description
-    return facts
+    sources = integrators.registry.sources(name, library.methods)
+    facts["references"] = [work_in_words(key) for keys in sources.values() for key in keys]
+    entry: Any = {"name": name, **method.example} | ({"tolerance": 1e-8} if made.adaptive else {})
+    options = _as_toml(entry) if len(entry) > 1 else ""
+    facts["TOML"] = f"integrators = [{options or _as_toml(name)}]"
+    facts["shell"] = f"sweep extend my-study.zarr --integrator {shlex.quote(options or name)}"
+    built_in = method in integrators.ALL_INTEGRATORS
+    return facts, inspect.getmodule(method.bind or method.made_of) if built_in else None
+
+
+def _as_toml(value: object) -> str:
+    """A value as inline TOML."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_as_toml(of)}' for key, of in value.items())} }}"
+    return json.dumps(value)
 
 
 def _study_facts_and_text(name: str) -> tuple[Any, str]:

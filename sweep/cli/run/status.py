@@ -111,7 +111,9 @@ def status(
         rows = [_progress_facts(own, predictions.get(own.experiment)) for own in shown]
         echo_json({"experiments": rows, **failed, **about})
         return
-    counts = [progress.counts for progress in shown]
+    counts = [progress.counts | {"CPU time [s]": progress.cpu_seconds} for progress in shown]
+    for row in counts:
+        del row["cpu_seconds"]
     click.echo(rows_as_text(counts, _cell_text) if counts else f"{opened} has no experiment.")
     if counts and last_plan is not None:
         click.echo(_plan_sentence(last_plan, progresses, predictions))
@@ -176,7 +178,7 @@ def _submission_sentence(submission: Submission, holder: LeaseHolder | None = No
 
 
 def _cell_text(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else format_number(value, 4)
+    return f"{value:,}" if isinstance(value, int) else format_number(value)
 
 
 # --- failures --------------------------------------------------------------------------------

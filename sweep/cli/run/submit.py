@@ -36,8 +36,8 @@ def submit(
 
     \b
     Example:
-      sweep submit my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
-      sweep submit my-study.toml /scratch/my-study.zarr --cluster slurm --workers 64
+      sweep submit my-study.toml /scratch/my.zarr --scheduler tcp://login1:8786
+      sweep submit my-study.toml /scratch/my.zarr --cluster slurm --workers 64
     """
     if not (cluster.is_running or cluster.profile):
         raise InputError(

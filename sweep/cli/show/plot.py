@@ -59,7 +59,7 @@ def plot(
       energy, unit-length  errors over time
       megno, lyapunov      divergence of nearby trajectories
       sphere               stored states as phase portraits and Poincaré sections
-      scan                 any result against any axis (--x, --y, --hue and --col)
+      scan                 any result against any axis (--x, --y, --hue, --col)
 
     `sweep ls plots` also lists the kinds of installed plugins. Kinds of the study's own plugins are
     drawn if these are approved.
@@ -72,13 +72,13 @@ def plot(
     Example:
       sweep plot quickstart.zarr -o figures --format pdf
       sweep plot order quickstart.zarr -e pendulum -o order.pdf
-      sweep plot energy quickstart.zarr -e pendulum --where "step_size < 0.02" -o energy.svg
-      sweep plot order quickstart.zarr -e pendulum -o order.pdf --width 3.4in --font serif \\
-        --no-heading --data order.csv
+      sweep plot energy quickstart.zarr --where "step_size < 0.02" -o energy.svg
+      sweep plot order quickstart.zarr -e pendulum -o order.pdf --width 3.4in \\
+        --font serif --no-heading --data order.csv
       sweep plot order forms.zarr --across formulation
       sweep plot order masses.zarr --x mass
       sweep plot scan masses.zarr --x mass --y energy_error@max --col step_size
-      sweep plot sphere mclachlan-portraits.zarr -e vortices --body 0 --view 1 1 1
+      sweep plot sphere mclachlan-portraits.zarr -e vortices --view 1 1 1
 
     Options:
       -o, --output PATH  A file for one picture, such as name.pdf; or a directory, by default

@@ -1,6 +1,7 @@
 """Additions to a store that decide its verdicts, their price and their limits."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -97,6 +98,16 @@ def test_a_dry_run_names_what_is_open_with_its_price_and_writes_nothing(begun, f
     header, *_, last = str(found).splitlines()
     assert header.split()[0] == "experiment" and "would be added" in header
     assert last.endswith("Nothing was run.")
+
+
+def test_a_run_is_priced_by_what_it_costs_at_all_and_each_of_its_steps(store):
+    runs = zarr.open_group(store)["pendulum"]
+    runs["cpu_time"][:] = 1.0 + 1e-5 * runs["steps"][:]
+    rows = rows_of(sweep.decide(store, only="order", dry_run=True))
+    row = rows["pendulum", "variational", "order"]
+    sizes = [float(size) for size in re.findall(r"\d[.\de-]*", " ".join(row.added))]
+    price = 4 * sum(1.0 + 1e-5 * 20.0 / size for size in sizes)
+    assert sizes and row.seconds == pytest.approx(price, 1e-2)
 
 
 def test_open_verdicts_are_decided(decided):

@@ -191,6 +191,7 @@ def test_help_of_a_command_has_an_example(helps, name):
     text = helps[0][name]
     assert text.startswith(f"Usage: sweep {name} ")
     assert re.search(rf"Examples?:\n +sweep {name} \S+", text)
+    assert all(len(line) <= 80 and line[-1:] != "…" for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -247,33 +248,6 @@ def test_the_module_is_the_command():
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("Error: unknown topic 'nothing'")
-
-
-def test_systems_fit_a_terminal_and_name_the_integrators_that_fit(command, tmp_path):
-    lines = command(tmp_path, "ls", "systems").stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    letters = {line.split()[0]: line.split()[1] for line in lines if line.split()[:1] in NAMES}
-    start = lines.index("Integrators that fit:") + 1
-    groups = re.findall(r"^([A-Z])  (.*(?:\n   .*)*)", "\n".join(lines[start:]), re.M)
-    for name, shown in letters.items():
-        system = systems.get(name)
-        said = {one for letter, of in groups if letter in shown for one in re.split(r",\s+", of)}
-        assert said == {
-            method.name
-            for method in integrators.ALL_INTEGRATORS
-            if _fits(integrators.get(method.name, **method.example), system)
-        }
-
-
-NAMES = [[name] for name in systems.names()]
-
-
-def _fits(integrator, system):
-    try:
-        integrator.check(system)
-    except InputError:
-        return False
-    return True
 
 
 def test_init_writes_no_study_that_check_refuses(command, tmp_path):
@@ -371,7 +345,7 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
     assert [(row[0], row[3]) for row in orders] == [("variational", "2"), ("rk4", "4")] * 2
     for row in orders:
         assert abs(float(row[1]) - float(row[3])) < 0.3
-    assert ran.stdout.count("No drift is told of an order study: an experiment of its own") == 2
+    assert ran.stdout.count("Drifts are not shown for a study of order. To see them") == 2
     drawn = {file.name for file in (place / "small-plots").iterdir()}
     names, kinds = ("pendulum", "three-bodies"), ("order", "energy", "unit-length")
     assert drawn == {f"{name}-{kind}.png" for name in names for kind in kinds}
@@ -560,7 +534,11 @@ def test_ls(answers):
     methods = [method.name for method in integrators.ALL_INTEGRATORS]
     assert [row["name"] for row in found["integrators"]] == methods
     assert all(row["description"] for rows in found.values() for row in rows)
-    assert len(answers["ls"].splitlines()) == len(methods) + 2
+
+
+@pytest.mark.parametrize("kind", ["systems", "integrators", "plots", "studies"])
+def test_lists_fit_a_terminal(command, tmp_path, kind):
+    assert max(map(len, command(tmp_path, "ls", kind).stdout.splitlines())) <= 80
 
 
 def test_ls_studies(command, tmp_path):
@@ -577,12 +555,28 @@ def test_show_system(answers, name):
     assert set(facts["starts"]) == set(system.starts)
     assert set(facts["record"]) == {quantity.name for quantity in system.quantities}
     assert facts.get("remarks", "") == "; ".join(system.remarks)
+    assert facts["integrators"].split(", ") == [
+        method.name
+        for method in integrators.ALL_INTEGRATORS
+        if _fits(integrators.get(method.name, **method.example), system)
+    ]
+    assert facts["TOML"] == f'system = "{name}"' and facts["references"]
+    *_, study, _, _ = facts["shell"].split()  # sweep show study NAME > my-study.toml
+    assert facts["TOML"] in (STUDIES / f"{study}.toml").read_text()
+
+
+def _fits(integrator, system):
+    try:
+        integrator.check(system)
+    except InputError:
+        return False
+    return True
 
 
 def test_show_system_explains_it(answers):
     text = answers["show system"]
     assert all(f"{key}: " in text for key in systems.get("spherical_pendulum_chain").parameters)
-    assert "L = " in text and "Sources: " in text
+    assert "L = " in text and "Sources: " in text and "references   Taeyoung Lee, " in text
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -592,6 +586,7 @@ def test_show_integrator(answers, name):
     assert (facts["integrator"], facts["order"]) == (name, made.order)
     assert facts["symmetric"] == ("yes" if made.symmetric else "no")
     assert set(facts["options"]) == set(made.options)
+    assert facts["TOML"].startswith("integrators = [") and facts["references"]
 
 
 def test_show_study(answers):

@@ -4,14 +4,18 @@ import re
 
 import pytest
 
-KINDS = ("python-integrator", "python-system", "system", "integrator", "observable", "plot")
+KINDS = (
+    *("mechanical-system", "spin-system", "lie-group-system", "python-system"),
+    *("integrator", "python-integrator", "observable", "plot"),
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_it_writes_works_at_once(command, tmp_path, kind):
-    scaffold, kind = kind, kind.removeprefix("python-")
+    scaffold, kind = kind, kind.rpartition("-")[2]
     said = command(tmp_path, "new", scaffold, f"own_{kind}").stdout
     assert f"sweep run own_{kind}.toml" in said
+    assert len((tmp_path / f"own_{kind}.py").read_text().splitlines()) <= 40
     checked = command(tmp_path, "check", f"own_{kind}.toml").stdout
     assert re.search(rf"^plugin own_{kind}\.py, sha256 .*: {kind} own_{kind}$", checked, re.M)
     assert "not tried" not in checked or kind == "plot"
@@ -27,7 +31,7 @@ def test_nothing_is_overwritten_and_names_are_checked(command, tmp_path):
     done = command(tmp_path, "new", "plot", "own", code=2)
     assert done.stderr.startswith("Error: own.toml exists;")
     assert not (tmp_path / "own.py").exists() and (tmp_path / "own.toml").read_text() == "mine"
-    refused = command(tmp_path, "new", "system", "heavy_top", code=2).stderr
+    refused = command(tmp_path, "new", "spin-system", "heavy_top", code=2).stderr
     assert refused == "Error: the system 'heavy_top' is built in; give the plugin another name\n"
     refused = command(tmp_path, "new", "plot", "My-Plot", code=2).stderr
     assert "'My-Plot' is no name of a plugin; expected small letters" in refused

@@ -33,7 +33,7 @@ reference = { integrator = "dop853" }
 slow = pytest.mark.slow
 # All that print, but those that start a cluster, or another program, and wait for it.
 QUESTIONS = [
-    ("--help",), ("run", "--help"), ("init", "mine.toml"), ("new", "system", "mine"),
+    ("--help",), ("run", "--help"), ("init", "mine.toml"), ("new", "spin-system", "mine"),
     ("check", "small.toml"), ("plan", "small.toml"), ("plan", "small.toml", "--json"),
     ("run", "small.toml", "--no-summary"), ("status", "small.zarr", "--failures"),
     ("status", "small.zarr", "--json"), ("decide", "small.zarr", "--dry-run"),

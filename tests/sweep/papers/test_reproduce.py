@@ -323,12 +323,16 @@ def test_the_closing_lines_count_each_agreement():
     assert missed.startswith("4 of 10 printed numbers are not reproduced: further off")
     assert "OUTSIDE" not in missed
     assert first.startswith("6 of 10 printed numbers are reproduced")
-    assert last.startswith("6 of 7 other computed values are within their bounds")
+    assert last.startswith("0 of 1 values without a printed number are within their bounds")
     shown = {line[8:17].strip(): int(line[:6]) for line in lines}
     assert shown | {"not reproduced": 4} == counted
     assert {agreement.value for agreement in Agreement} == set(counted)
     rows[9] = dataclasses.replace(rows[9], holds=False)  # not reproduced
     assert "; 1 OUTSIDE the bounds" in str(claims_as_table(rows))
+    rows[0] = dataclasses.replace(rows[0], holds=False)
+    assert str(claims_as_table(rows)).endswith(
+        "\n1 reproduced OUTSIDE the bounds of the computed value"
+    )
     assert "reproduced" not in str(claims_as_table(rows[-1:]))
 
 

@@ -162,7 +162,7 @@ def test_the_answers_come_first(page):
     assert said in header and said in summary
     assert "fails: free rigid body" in summary and "1 of 2 runs failed." in summary
     assert "Energy: " in header and "Energy over 1 s: " in summary  # runs of two lengths
-    assert words(page).count("No drift is told of an order study: an experiment of its own") == 1
+    assert words(page).count("Drifts are not shown for a study of order. To see them") == 1
 
 
 def test_tables_are_those_of_the_commands(folder, page, command):

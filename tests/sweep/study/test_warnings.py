@@ -106,7 +106,7 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
         (
             REFERENCE,
             {"steps": "[0.02, 0.01]"},
-            "the order of 'rk4', 'variational' will stay undecided: 2 step sizes, 3 are needed",
+            "the order of 'rk4', 'variational' cannot be decided from 2 step sizes: 3 are needed",
         ),
         (
             'tolerance = [1e-6, 1e-12]\nreference = { integrator = "dop853", tolerance = 1e-11 }\n',
