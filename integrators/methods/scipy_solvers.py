@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from integrators.compiler.elements import DOUBLE
 from integrators.forms.flows import Form, VectorField
 from integrators.method import Integrator, Method
 from integrators.methods.dormand_prince import (
@@ -149,7 +150,9 @@ class _Path(Path):
 def _bind(name: str, form: Form, integrator: Integrator) -> AdaptiveProblem:
     scipy_solver(name)  # now, or the first run would take the time
     carried = CARRIED + 3 * form.rows
-    return vector_field_problem(form, _Solve(name), (loop.evaluate,), integrator.options, carried)
+    return vector_field_problem(
+        form, _Solve(name), (loop.evaluation_kernel(DOUBLE),), integrator.options, carried
+    )
 
 
 def _method(
