@@ -49,7 +49,7 @@ from integrators.stepping.adaptive import AdaptiveProblem, StepBound, StepHistor
 from integrators.stepping.batch import clock_of, steps_per_interval, with_tangents
 from integrators.stepping.checkpoint import Layout, Standing
 from integrators.stepping.formulations import conversion_kernels
-from integrators.stepping.loop import evaluation_kernel, method_signature
+from integrators.stepping.loop import evaluate, method_signature
 from integrators.stepping.problem import Problem
 
 EVERY = 10  # steps after which vectors are made orthonormal
@@ -331,10 +331,7 @@ def tangent_parts(form: Form, state: np.ndarray, vectors: np.ndarray) -> np.ndar
     space = state_space(form)
     given, found = aligned((2, 1, *state.shape, *TANGENTS.shape))
     given[0, ..., 0], given[0, ..., 1 : 1 + len(vectors)] = state, np.moveaxis(vectors, 0, 2)
-    evaluation_kernel(TANGENTS).compiled(TANGENTS)(
-        space.retraction.compiled(TANGENTS), np.zeros(1), given, space.parameters, found,
-        aligned((1, *TANGENTS.shape)),
-    )  # fmt: skip
+    evaluate(space.retraction, np.zeros(1), given, space.parameters, found, TANGENTS)
     found[0, count_moving_rows(form) :] = 0.0
     return np.moveaxis(found[0, ..., 1 : 1 + len(vectors)], 2, 0)
 
@@ -454,6 +451,7 @@ class Followed:
             standing = Standing.at_start(self.layout, TANGENTS, start)
         else:
             standing = Standing.at(self.layout, TANGENTS, checkpoint[None])
+        own = {name: part[0] for name, part in standing.parts.items()}
         space, (stepped, stored) = state_space(self.form), conversion_kernels(problem)
         work = max(1, problem.work, *(of.work(problem.rows) for of in (stepped, stored)))
         since = 0 if clock[1] else standing.within
@@ -464,12 +462,12 @@ class Followed:
             *problem.step_kernels(TANGENTS),
             *(of.compiled(TANGENTS) for of in (stored, space.retraction, stepped)),
             clock, np.ascontiguousarray(steps), standing.first, last, ends, self.count,
-            count_moving_rows(self.form), problem.constants, problem.options, standing.y,
-            standing.memory, problem.parameters, space.parameters,
-            aligned((work, *TANGENTS.shape)), standing.report, scratch,
-            standing.part("sums").reshape(-1), series,
+            count_moving_rows(self.form), problem.constants, problem.options, own["y"],
+            own["memory"], problem.parameters, space.parameters,
+            aligned((work, *TANGENTS.shape)), own["report"], scratch, own["sums"].reshape(-1),
+            series,
         )  # fmt: skip
-        status = int(standing.report[STATUS_ROW, 0])
+        status = int(own["report"][STATUS_ROW, 0])
         return series[:reached], standing.checkpoints(last, within)[0], status
 
 

@@ -47,14 +47,8 @@ def frequencies(system: SystemOrForm, states: ArrayLike, time: float = 0.0) -> n
     form = form_of(system)
     states = np.ascontiguousarray(states, dtype=float)
     gradients = np.zeros_like(states)
-    loop.evaluate.scalar(
-        form.gradient.scalar,
-        np.full(len(states), float(time)),
-        states,
-        np.array(form.parameters, dtype=float),
-        gradients,
-        np.zeros(form.gradient.work(form.rows) + 1),
-    )
+    times, parameters = np.full(len(states), float(time)), np.array(form.parameters, dtype=float)
+    loop.evaluate(form.gradient, times, states, parameters, gradients)
     return np.max(np.linalg.norm(gradients, axis=2) / np.abs(form.divisors), axis=1)
 
 

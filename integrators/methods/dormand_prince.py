@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from integrators import status as status_of
+from integrators.compiler.elements import DOUBLE
 from integrators.forms.flows import Form, SystemOrForm, VectorField
 from integrators.forms.forms import form_of
 from integrators.method import Integrator, Method
@@ -111,7 +112,7 @@ def checkpoint_size(rows: int) -> int:
 
 def _problem(form: Form, options: Mapping[str, Any]) -> AdaptiveProblem:
     carried = checkpoint_size(form.rows) - 3 * form.rows
-    return vector_field_problem(form, _solve, (loop.evaluate,), options, carried)
+    return vector_field_problem(form, _solve, (loop.evaluation_kernel(DOUBLE),), options, carried)
 
 
 def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
@@ -346,10 +347,7 @@ class _Path:
         problem = self.problem
         states = np.reshape(flat, (-1, problem.rows, 3))
         out = np.zeros((len(states), 1, 3))
-        work = np.zeros(problem.monitor.work(problem.rows) + 1)
-        loop.evaluate.scalar(
-            problem.monitor.scalar, np.array(times), states, problem.parameters, out, work
-        )
+        loop.evaluate(problem.monitor, np.array(times), states, problem.parameters, out)
         return out[:, 0, : status_of.MONITORED]
 
     def solution(self, reached: int | None = None) -> Solution:

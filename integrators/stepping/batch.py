@@ -1,4 +1,4 @@
-"""Batches of trajectories of one problem with a fixed step, up to eight at once, from arrays."""
+"""Batches of trajectories of one problem with a fixed step, from arrays."""
 
 from dataclasses import dataclass
 
@@ -17,12 +17,10 @@ from integrators.stepping.formulations import to_stepped_states, to_stored_state
 from integrators.stepping.problem import Problem, Stepper
 from integrators.stepping.python_step import calling_python
 
-BLOCK_BYTES = 32 * 2**20  # of sampled states that one call of a kernel fills
-
 
 @dataclass(frozen=True)
 class Batch:
-    """Results of up to eight trajectories of one problem.
+    """Results of trajectories of one problem.
 
     Attributes
     ----------
@@ -88,13 +86,13 @@ def run_batch(
     checkpoints: np.ndarray | None = None,
     most: int | None = None,
 ) -> Batch:
-    """Integrate up to eight initial states of one problem: in lanes, or scalar if there is one.
+    """Integrate initial states of one problem by one call of a kernel: in lanes, or one alone.
 
     Parameters
     ----------
     problem : Problem
     members : ndarray, shape (members, rows, 3)
-        Initial states (q, ω); missing lanes are filled with copies of the first.
+        Initial states (q, ω).
     step_size : float
         Step size; negative for integration backwards in time.
     steps : int or ndarray of int, shape (samples,)
@@ -139,41 +137,30 @@ def run_states(
         run = Standing.at_start(problem.layout, element, initial)
     else:
         run = Standing.at(problem.layout, element, checkpoints)
-    y, shape = run.y, element.shape
-    work, first, begun = aligned((problem.scratch, *shape)), run.first, run.first - run.within
-    trajectory = problem.trajectory(element)
-    clock = clock_of(element, start_time, step_size)
     ends, last, reached, within = run.stop(np.cumsum(np.full(samples, steps)), most)
     ends = ends[: reached + 1]  # with the interval that is not over
-    states = [y[None].copy()]
-    kept = [aligned((0, status.MONITORED, status.STATISTICS, *shape))]
+    own, groups, shape = run.parts, len(run.parts["y"]), element.shape
+    sampled = aligned((groups, 1 + len(ends), problem.rows, 3, *shape))
+    kept = status.MONITORED, status.STATISTICS
+    stats = aligned((groups, len(ends) * bool(statistics), *kept, *shape))
+    stats[:, :1] = own["statistics"][:, None]
+    work = aligned((problem.scratch, *shape))
     work[-kernels.GUARD :] = kernels.UNTOUCHED
-    block = max(1, BLOCK_BYTES // (8 * y.size))
-    for start in range(0, len(ends), block):
-        upto = ends[start : start + block]
-        sampled = aligned((len(upto), *y.shape))
-        count = len(upto) if statistics else 0
-        stats = aligned((count, status.MONITORED, status.STATISTICS, *shape))
-        if not start:
-            stats[:1] = run.statistics
-        with calling_python():
-            trajectory(
-                clock, first, begun, last, upto, int(statistics), problem.constants,
-                problem.options, y, run.memory, problem.parameters, work, run.baseline, sampled,
-                stats, run.report,
-            )  # fmt: skip
-        first = begun = int(upto[-1])
-        states.append(sampled)
-        check_guard(problem, work)
-        kept.append(stats)
-    values, stats = values_at(element), np.concatenate(kept)
-    run.statistics[...] = stats[reached] if len(stats) > reached else 0.0
+    with calling_python():
+        problem.trajectory(element)(
+            clock_of(element, start_time, step_size), run.first, run.first - run.within, last, ends,
+            int(statistics), problem.constants, problem.options, own["y"], own["memory"],
+            problem.parameters, work, own["baseline"], sampled, stats, own["report"],
+        )  # fmt: skip
+    check_guard(problem, work)
+    values, report = values_at(element), own["report"]
+    own["statistics"][...] = stats[:, reached] if stats.shape[1] > reached else 0.0
     if within and (not statistics or within % statistics):  # nobody has seen the state there
-        run.report[values][status.EVALUATIONS] -= problem.seen
+        report[values][:, status.EVALUATIONS] -= problem.seen
     return Batch(
-        states=run.members_first(np.concatenate(states)[: reached + 1]),
-        statistics=run.members_first(stats[:reached])[values],
-        report=run.members_first(run.report)[values],
+        states=run.members_first(sampled[:, : reached + 1]),
+        statistics=run.members_first(stats[:, :reached])[values],
+        report=run.members_first(report)[values],
         checkpoints=run.checkpoints(last, within),
         steps=last,
         tried=last - run.first,

@@ -55,23 +55,22 @@ class Layout:
 
 @dataclass(frozen=True)
 class Standing:
-    """State of trajectories of a fixed-step problem side by side, which a kernel advances in place.
+    """State of trajectories of a fixed-step problem, which a kernel advances in place.
 
-    All its numbers lie in one block, in the order of a checkpoint; the last axes are those of the
-    element type.
+    They lie in groups of as many as the element has side by side, whose axes are the last ones.
 
     Parameters
     ----------
     layout : Layout
     element : Element
     count : int
-        Number of trajectories; the element's other ones are copies of the first.
+        Number of trajectories; in the last group, missing ones are copies of its first.
     first : int
         Number of the next step.
     within : int
         Number of steps since the last sample.
-    numbers : ndarray, shape (size, *element.shape)
-        The block, of which `y`, `memory`, `baseline`, `report` and `statistics` are parts.
+    parts : dict of str to ndarray, shape (groups, …, *element.shape)
+        The parts of a checkpoint by name.
     """
 
     layout: Layout
@@ -79,14 +78,12 @@ class Standing:
     count: int
     first: int
     within: int
-    numbers: np.ndarray
+    parts: dict[str, np.ndarray]
 
     @classmethod
     def at_start(cls, layout: Layout, element: Element, initial: np.ndarray) -> "Standing":
         """At step 0, with initial states (members, rows, 3, …) in the problem's formulation."""
-        run = cls(layout, element, len(initial), 0, 0, aligned((layout.size, *element.shape)))
-        _fill_lanes(element, run.y, np.asarray(initial, dtype=float))
-        return run
+        return cls._with(layout, element, {"y": np.asarray(initial, dtype=float)}, 0, 0)
 
     @classmethod
     def at(cls, layout: Layout, element: Element, checkpoints: np.ndarray) -> "Standing":
@@ -104,40 +101,20 @@ class Standing:
         steps = np.unique(counted, axis=1).astype(int).T.tolist()
         if len(steps) != 1:
             raise ValueError(f"checkpoints of different steps do not go on together: {steps}")
-        ((first, within),), block = steps, aligned((layout.size, *element.shape))
-        run = cls(layout, element, len(numbers), first, within, block)
-        _fill_lanes(element, run.numbers, numbers)
-        return run
+        ((first, within),) = steps
+        return cls._with(layout, element, parts, first, within)
 
-    @functools.cached_property
-    def y(self) -> np.ndarray:
-        """The state."""
-        return self.part("y")
-
-    @functools.cached_property
-    def memory(self) -> np.ndarray:
-        """Numbers that the method carries from step to step."""
-        return self.part("memory")
-
-    @functools.cached_property
-    def baseline(self) -> np.ndarray:
-        """The monitored values of the initial state."""
-        return self.part("baseline")
-
-    @functools.cached_property
-    def report(self) -> np.ndarray:
-        """Status and counters, rows of `integrators.status`."""
-        return self.part("report")
-
-    @functools.cached_property
-    def statistics(self) -> np.ndarray:
-        """Statistics of a sample interval that is not over; 0 at samples."""
-        return self.part("statistics")
-
-    def part(self, name: str) -> np.ndarray:
-        """A part by its name."""
-        where, shape = self.layout.places[name]
-        return self.numbers[where].reshape((*shape, *self.numbers.shape[1:]))
+    @classmethod
+    def _with(
+        cls, layout: Layout, element: Element, given: dict[str, np.ndarray], first: int, within: int
+    ) -> "Standing":
+        """With given parts, shape (members, …), and zeros for the others."""
+        count = len(given["y"])
+        groups = -(-count // element.trajectories)
+        parts = {name: aligned((groups, *own, *element.shape)) for name, own in layout.shapes}
+        for name, values in given.items():
+            _fill_groups(element, parts[name], values)
+        return cls(layout, element, count, first, within, parts)
 
     def stop(self, ends: np.ndarray, most: int | None = None) -> tuple[np.ndarray, int, int, int]:
         """Where a run ends that stops after some steps, or at the last sample.
@@ -171,13 +148,18 @@ class Standing:
         `within` is the number of steps since the last sample.
         """
         for name, value in (("step", first), ("within", within)):
-            self.part(name)[...] = 0.0
-            self.part(name)[values_at(self.element)] = value
-        return self.members_first(self.numbers).reshape(self.count, -1)
+            self.parts[name][...] = 0.0
+            self.parts[name][values_at(self.element)] = value
+        made = [self.members_first(part) for part in self.parts.values()]
+        return np.concatenate([part.reshape(self.count, -1) for part in made], axis=1)
 
     def members_first(self, values: np.ndarray) -> np.ndarray:
-        """Numbers with the axis of the trajectories to the front, without the copies."""
-        return members_first(self.element, values, self.count)
+        """Numbers of shape (groups, …) with the axis of the trajectories first, without copies."""
+        if self.element.trajectories == 1:
+            return values
+        axis = values.ndim - len(self.element.shape)
+        groups, width, *rest = (lanes := np.moveaxis(values, axis, 1)).shape
+        return lanes.reshape(groups * width, *rest)[: self.count]
 
 
 def values_at(element: Element) -> Any:
@@ -185,20 +167,13 @@ def values_at(element: Element) -> Any:
     return (..., 0) if element.parts else ...
 
 
-def _fill_lanes(element: Element, target: np.ndarray, values: np.ndarray) -> None:
-    """Write numbers of shape (members, …) to the lanes of a kernel, missing ones from the first."""
+def _fill_groups(element: Element, target: np.ndarray, values: np.ndarray) -> None:
+    """Write numbers of shape (members, …) to groups, missing ones from the first of the last."""
     if element.trajectories == 1:
-        target[...] = values[0]
+        target[...] = values
         return
-    axis = target.ndim - len(element.shape)
-    lanes = np.moveaxis(target, axis, 0)
-    lanes[: len(values)] = values
-    lanes[len(values) :] = lanes[:1]
-
-
-def members_first(element: Element, values: np.ndarray, count: int) -> np.ndarray:
-    """Numbers with the axis of trajectories first, without the copies."""
-    if element.trajectories == 1:
-        return values[None]
-    axis = values.ndim - len(element.shape)
-    return np.ascontiguousarray(np.moveaxis(values, axis, 0)[:count])
+    missing = -len(values) % element.trajectories
+    last = len(values) + missing - element.trajectories
+    filled = np.concatenate([values, np.repeat(values[last : last + 1], missing, axis=0)])
+    lanes = np.moveaxis(target, target.ndim - len(element.shape), 1)
+    lanes[...] = filled.reshape(lanes.shape)

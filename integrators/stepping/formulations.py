@@ -130,10 +130,7 @@ def _apply_conversion(
     element = element or problem.elements[0]
     shape = (-1, problem.rows, 3, *element.shape)
     flat = np.ascontiguousarray(np.reshape(states, shape), dtype=float)
-    out, work = np.empty_like(flat), np.zeros((1 + conversion.work(problem.rows), *element.shape))
-    times = np.zeros((len(flat), *element.numbers))
+    out, times = np.empty_like(flat), np.zeros((len(flat), *element.numbers))
     with np.errstate(all="ignore"):  # a run that blew up has inf and NaN
-        loop.evaluation_kernel(element).compiled(element)(
-            conversion.compiled(element), times, flat, problem.parameters, out, work
-        )
+        loop.evaluate(conversion, times, flat, problem.parameters, out, element)
     return out.reshape(np.shape(states))

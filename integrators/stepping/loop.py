@@ -10,7 +10,9 @@ and continues from them, and from the statistics of an interval that is not over
 import functools
 from collections.abc import Callable
 
-from integrators.compiler.elements import DOUBLE, LANES, Element, as_elements, as_numbers
+import numpy as np
+
+from integrators.compiler.elements import DOUBLE, LANES, Element, aligned, as_elements, as_numbers
 from integrators.compiler.kernels import (
     ElementSignature,
     Inlined,
@@ -96,11 +98,18 @@ def end_errors(statistics, steps):
 
 
 @inlined
+def _copy_rows(y, samples, s):
+    for i in range(y.shape[0]):
+        for c in range(3):
+            samples[s, i, c] = y[i, c]
+
+
+@inlined
 def _run(
     advance, function, move, pull, monitor, clock, first, begun, last, ends, every, constants,
     options, y, memory, p, work, baseline, samples, statistics, report,
 ):  # fmt: skip
-    """Fill `samples` (S, rows, 3) with the state after each of the step numbers `ends` (S,).
+    """Fill `samples` (S + 1, rows, 3) with the state now, and after each of the steps `ends` (S,).
 
     `clock` is the time of step 0 and the step size. The first step is `first`; `ends` ascend from
     there. The first sample interval begins with step `begun`, and the run stops before step `last`:
@@ -117,9 +126,10 @@ def _run(
         monitor(t0, y, p, observed, scratch)
         baseline[0] = observed[0, 0]
         baseline[1] = 0.0
+    _copy_rows(y, samples, 0)
     k, begin, pace = first, begun, max(1, every)
     seen = begin + (first - begin) // pace * pace
-    for s in range(samples.shape[0]):
+    for s in range(ends.shape[0]):
         upto = min(ends[s], last)
         while k < upto:
             to = upto if every == 0 else min(seen + every, upto)
@@ -142,18 +152,25 @@ def _run(
         if every > 0:
             end_errors(statistics[s], (k - begin + every - 1) // every)
         begin = seen = k
-        for i in range(y.shape[0]):
-            for c in range(3):
-                samples[s, i, c] = y[i, c]
+        _copy_rows(y, samples, s + 1)
+
+
+@inlined
+def _clear(work):
+    """Set scratch to 0, except its guard."""
+    for i in range(work.shape[0] - GUARD):
+        work[i] = 0.0
 
 
 @functools.cache
 def trajectory_kernel(element: Element) -> Kernel:
-    """The kernel of the loop for an `Element`, with as many trajectories as that has side by side.
+    """The kernel of the loop for an `Element`, over groups of the trajectories it has side by side.
 
     ``trajectory(advance, function, move, pull, monitor, clock, first, begun, last, ends, every,
     constants, options, y, memory, p, work, baseline, samples, statistics, report)`` takes the
-    addresses of functions; arrays of elements are float64 with the axes of the element.
+    addresses of functions; arrays of elements are float64 with the axes of the element. The first
+    axis of those of `_run` that differ is the groups: of `y`, `memory`, `baseline`, `samples`,
+    `statistics` and `report`.
     """
     method, whole = (
         function_at(types.FunctionType(of(element.type))) for of in (method_signature, whole_state)
@@ -164,12 +181,18 @@ def trajectory_kernel(element: Element) -> Kernel:
         advance, function, move, pull, monitor, clock, first, begun, last, ends, every, constants,
         options, y, memory, p, work, baseline, samples, statistics, report,
     ):  # fmt: skip
-        _run(
-            method(advance), whole(function), whole(move), whole(pull), whole(monitor),
-            numbers(clock), first, begun, last, ends, every, numbers(constants), options,
-            elements(y), elements(memory), numbers(p), elements(work), elements(baseline),
-            elements(samples), elements(statistics), elements(report),
+        state, carried, scratch, initial = (
+            elements(y), elements(memory), elements(work), elements(baseline)
         )  # fmt: skip
+        sampled, kept, noted = elements(samples), elements(statistics), elements(report)
+        for g in range(y.shape[0]):
+            _clear(scratch)
+            _run(
+                method(advance), whole(function), whole(move), whole(pull), whole(monitor),
+                numbers(clock), first, begun, last, ends, every, numbers(constants), options,
+                state[g], carried[g], numbers(p), scratch, initial[g], sampled[g], kept[g],
+                noted[g],
+            )  # fmt: skip
 
     return Kernel(trajectories, _trajectory_signature(element), (element.name,))
 
@@ -192,8 +215,8 @@ def _trajectory_signature(element: Element, addresses: int = 5) -> ElementSignat
     count = types.int64
     made = types.void(
         *[types.int64] * addresses, numbers(), count, count, count, flat(count), count, numbers(),
-        flat(types.float64), floats(2), floats(1), numbers(), floats(1), floats(1), floats(3),
-        floats(3), floats(1),
+        flat(types.float64), floats(3), floats(2), numbers(), floats(1), floats(2), floats(4),
+        floats(4), floats(2),
     )  # fmt: skip
     return lambda _: made
 
@@ -234,7 +257,7 @@ def inlined_trajectory_kernel(
     rows: int,
     scratch: int,
 ) -> Kernel:
-    """The loop for eight trajectories in lanes, with all that it calls compiled into it.
+    """The loop for groups of eight trajectories in lanes, with all that it calls compiled into it.
 
     State, scratch and report lie in its frame and the number of rows is a constant: loops over few
     of them unroll, and LLVM keeps much of it in registers. The memory stays where it is, since its
@@ -264,28 +287,29 @@ def inlined_trajectory_kernel(
         clock, first, begun, last, ends, every, constants, options, y, memory, p, unused, baseline,
         samples, statistics, report,
     ):  # fmt: skip
-        given, noted = as_lanes(y), as_lanes(report)
+        given, noted, guard = as_lanes(y), as_lanes(report), as_lanes(unused)
+        carried, initial = as_lanes(memory), as_lanes(baseline)
+        sampled, kept = as_lanes(samples), as_lanes(statistics)
         state, running = rows_of(own_state(given), 0, rows), own_report(given)
-        for i in range(rows):
-            put(state, i, get(given, i))
-        for i in range(REPORT_SIZE):
-            running[i] = noted[i]
         work = own_scratch(given)
-        for i in range(scratch - GUARD):
-            work[i] = 0.0
         for i in range(scratch - GUARD, scratch):
             work[i] = UNTOUCHED
-        _run(
-            step, of, moved, pulled, observe, clock, first, begun, last, ends, every, constants,
-            options, state, as_lanes(memory), p, work, as_lanes(baseline), as_lanes(samples),
-            as_lanes(statistics), running,
-        )  # fmt: skip
-        for i in range(rows):
-            put(given, i, get(state, i))
-        for i in range(REPORT_SIZE):
-            noted[i] = running[i]
+        for g in range(y.shape[0]):
+            for i in range(rows):
+                put(state, i, get(given[g], i))
+            for i in range(REPORT_SIZE):
+                running[i] = noted[g, i]
+            _clear(work)
+            _run(
+                step, of, moved, pulled, observe, clock, first, begun, last, ends, every, constants,
+                options, state, carried[g], p, work, initial[g], sampled[g], kept[g], running,
+            )  # fmt: skip
+            for i in range(rows):
+                put(given[g], i, get(state, i))
+            for i in range(REPORT_SIZE):
+                noted[g, i] = running[i]
         for i in range(scratch - GUARD, scratch):
-            as_lanes(unused)[i] = work[i]
+            guard[i] = work[i]
 
     signature = _trajectory_signature(LANES, addresses=0)
     return Kernel(trajectories, signature, (*functions, rows, scratch))
@@ -357,22 +381,42 @@ p, work, reports)``: a step of its own size, at a time of its own, from each of 
 
 @functools.cache
 def evaluation_kernel(element: Element) -> Kernel:
-    """The kernel that evaluates a `whole_state` kernel of an `Element` at many states.
-
-    ``evaluate(function, times, states, p, out, work)``, shapes ``(S,)``, ``(S, rows, 3)`` and, for
-    `out`, ``(S, any, 3)``, with the axes of numbers and of elements.
-    """
+    """The kernel of `evaluate`, which takes the address of a `whole_state` kernel."""
     elements, numbers = as_elements(element), as_numbers(element)
     floats, numbers_of = _array_types(element)
-    whole = types.FunctionType(whole_state(element.type))
+    whole = function_at(types.FunctionType(whole_state(element.type)))
 
-    def evaluate(function, times, states, p, out, work):
+    def evaluations(function, times, states, p, out, work):
         when, at, made = numbers(times), elements(states), elements(out)
         for s in range(states.shape[0]):
-            function(when[s], at[s], numbers(p), made[s], elements(work))
+            whole(function)(when[s], at[s], numbers(p), made[s], elements(work))
 
-    signature = types.void(whole, numbers_of(), floats(3), numbers_of(), floats(3), floats(1))
-    return Kernel(evaluate, lambda _: signature, (element.name,))
+    signature = types.void(types.int64, numbers_of(), floats(3), numbers_of(), floats(3), floats(1))
+    return Kernel(evaluations, lambda _: signature, (element.name,))
 
 
-evaluate = evaluation_kernel(DOUBLE)
+def evaluate(
+    kernel: Kernel,
+    times: np.ndarray,
+    states: np.ndarray,
+    parameters: np.ndarray,
+    out: np.ndarray,
+    element: Element = DOUBLE,
+) -> None:
+    """Evaluate a `whole_state` kernel at many states.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    times : ndarray, shape (S,)
+        Here and below, with the axes of numbers or of elements of an `Element`.
+    states : ndarray, shape (S, rows, 3)
+    parameters : ndarray
+    out : ndarray, shape (S, any, 3)
+        Where the values go.
+    element : Element
+    """
+    work = aligned((kernel.work(states.shape[1]) + 1, *element.shape))
+    evaluation_kernel(element).compiled(element)(
+        kernel.address(element), times, np.ascontiguousarray(states), parameters, out, work
+    )

@@ -341,9 +341,10 @@ class RunTable:
             runs = np.sort(order[first : first + length])
             own, of = np.unique(pairs[runs], return_inverse=True)
             states = self._states_of_pairs(own)
-            rows = [self.systems[i].rows for i in (own // len(self.starts)).tolist()]
+            rows = np.array([system.rows for system in self.systems])[own // len(self.starts)]
             starts = [
-                initial_state_digest(state[:n]) for state, n in zip(states, rows, strict=True)
+                initial_state_digest(state[:n])
+                for state, n in zip(states, rows.tolist(), strict=True)
             ]
             yield runs, states[of], self._digests_of_runs(runs, starts, of)
 

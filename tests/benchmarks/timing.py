@@ -42,12 +42,12 @@ class Case:
         """``run(y, steps)``: our loop over a sample interval; statistics of one step in so many."""
         problem, lanes = self.problem, self.trajectories > 1
         width = self.initial.shape[2:]
-        memory, work, baseline, report = (
-            aligned((size, *width))
-            for size in (problem.memory, problem.scratch, 2, status.REPORT_SIZE)
+        memory, baseline, report = (
+            aligned((1, size, *width)) for size in (problem.memory, 2, status.REPORT_SIZE)
         )
-        sampled = aligned((1, *self.initial.shape))
-        kept = aligned((int(statistics > 0), status.MONITORED, status.STATISTICS, *width))
+        work = aligned((problem.scratch, *width))
+        sampled = aligned((1, 2, *self.initial.shape))
+        kept = aligned((1, int(statistics > 0), status.MONITORED, status.STATISTICS, *width))
         loop = problem.trajectory(problem.elements[lanes])
 
         clock = np.array([0.0, self.step_size])
@@ -57,8 +57,8 @@ class Case:
             report[...] = 0.0
             loop(
                 clock, 0, 0, steps, np.array([steps]), statistics, problem.constants,
-                problem.options, y, memory, problem.parameters, work, baseline, sampled, kept,
-                report,
+                problem.options, y[None], memory, problem.parameters, work, baseline, sampled,
+                kept, report,
             )  # fmt: skip
 
         return run

@@ -137,9 +137,8 @@ class Case:
     def evaluate(self, kernel, states, times=None):
         """Row 0 of what a `whole_state` kernel makes of states, shape (S, 3)."""
         times = np.zeros(len(states)) if times is None else np.asarray(times, dtype=float)
-        out, work = np.zeros((len(states), 1, 3)), np.zeros(1 + kernel.work(self.system.rows))
-        states, p = np.ascontiguousarray(states), self.system.form.packed
-        loop.evaluate.scalar(kernel.scalar, times, states, p, out, work)
+        out = np.zeros((len(states), 1, 3))
+        loop.evaluate(kernel, times, states, self.system.form.packed, out)
         return out[:, 0]
 
     @functools.cache  # noqa: B019 (the cases live as long as the tests)

@@ -56,10 +56,6 @@ def size_of_momenta(system, states):
 def momentum_of(system, states):
     """The system's momentum map at each of the states, shape (samples, components)."""
     (quantity,) = (q for q in system.quantities if q.kind == "momentum_map")
-    states = np.ascontiguousarray(velocities(states))
-    out = np.zeros((len(states), 1, 3))
-    work = np.zeros(quantity.function.work(system.rows) + 1)
-    loop.evaluate.scalar(
-        quantity.function.scalar, np.zeros(len(states)), states, system.form.packed, out, work
-    )
+    states, out = velocities(states), np.zeros((len(states), 1, 3))
+    loop.evaluate(quantity.function, np.zeros(len(states)), states, system.form.packed, out)
     return out[:, 0, list(quantity.columns)]

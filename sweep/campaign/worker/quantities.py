@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from integrators.stepping.formulations import to_lagrangian_states
-from integrators.stepping.loop import evaluation_kernel
+from integrators.stepping.loop import evaluate
 from sweep.store.reference_ends import UNTRUSTED
 from systems.base import CONSERVED
 
@@ -50,9 +50,7 @@ def quantity_rows(
     """
     element, rows = problem.elements[0], problem.rows
     out = np.full((len(states), rows if quantity.each_row else 1, 3, *element.shape), np.nan)
-    work = np.zeros((quantity.function.work(rows) + 1, *element.shape))
-    evaluate, function = evaluation_kernel(element), quantity.function.compiled(element)
-    evaluate.compiled(element)(function, times, np.ascontiguousarray(states), parameters, out, work)
+    evaluate(quantity.function, times, states, parameters, out, element)
     return out
 
 

@@ -1,7 +1,7 @@
 """Integrate runs, and compute the variables of the run table from their states, without storage.
 
 An `Integration` integrates runs of one system by one integrator, which differ in their initial
-state, up to eight together in lanes. It advances them by some steps, or to a sample, from the start
+state, together in lanes. It advances them by some steps, or to a sample, from the start
 or from a checkpoint; what it returns, `sweep.campaign.worker.commit` commits.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from integrators import precision
 from integrators import status as status_of
 from integrators.compiler.elements import DOUBLE
 from integrators.compiler.kernels import IS_COMPILED
-from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.exponents import first_directions, steps_taken
 from integrators.diagnostics.structure import (
     AdaptiveMap,
@@ -127,8 +126,6 @@ class Recipe:
 @dataclass(eq=False)
 class Batch:
     """Runs of one integration that differ in their initial state, and their common progress.
-
-    Eight at a time are integrated side by side in lanes; quantities are evaluated for all at once.
 
     Parameters
     ----------
@@ -359,13 +356,12 @@ class Integration:
         return {name: values[:, new] for name, values in columns.items()}
 
     def compile(self, count: int) -> None:
-        """Compile or load the kernels for `count` runs: in lanes, and for one left over."""
-        for lanes in {count - i > 1 for i in range(0, count, WIDTH)}:
-            element = self.problem.elements[lanes]
-            if self._integrator.adaptive:
-                self.problem.kernels(element)
-            else:
-                self.problem.trajectory(element)
+        """Compile or load the kernels for `count` runs: in lanes, or for one alone."""
+        element = self.problem.elements[count > 1]
+        if self._integrator.adaptive:
+            self.problem.kernels(element)
+        else:
+            self.problem.trajectory(element)
 
     def _integrate(self, runs: Batch, span: slice, most: int | None) -> Integrated:
         """Take the steps between some samples, which count as the time of runs."""
@@ -383,41 +379,19 @@ class Integration:
                 checkpoints=known, bound=bound, most=most,
             )  # fmt: skip
             runs.counters = found.counters
-            cpu, wall = (_cpu_and_wall_seconds() - began) / len(runs.initial)
         else:
             counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
-            found, (cpu, wall) = self._take_steps(
-                runs.initial, known, step_size=self._exact_step(runs), steps=counts,
-                samples=len(counts), statistics=self._statistics, most=most,
+            found = fixed.run_batch(
+                problem, runs.initial, self._exact_step(runs), counts, len(counts),
+                self._statistics, checkpoints=known, most=most,
             )  # fmt: skip
             runs.counters = fixed.counters_of(
                 self._integrator, problem, found.report, found.steps, runs.step_size
             ) | {"rejected_steps": np.zeros(len(runs.initial), dtype=np.int64)}
-        runs.tried += found.tried
+        cpu, wall = (_cpu_and_wall_seconds() - began) / len(runs.initial)
         runs.cpu, runs.wall = runs.cpu + cpu, runs.wall + wall
+        runs.tried += found.tried
         return found
-
-    def _take_steps(
-        self, members: States, checkpoints: np.ndarray | None, **steps: Any
-    ) -> tuple[fixed.Batch, NDArray[np.float64]]:
-        """Integrate members with a fixed step, eight at a time.
-
-        Returns what `fixed.run_batch` does, and the seconds of each member, shape (2, members): of
-        CPU, and by the clock.
-        """
-        found, seconds = [], np.zeros((2, len(members)))
-        for i in range(0, len(members), WIDTH):
-            some, began = slice(i, i + WIDTH), _cpu_and_wall_seconds()
-            known = None if checkpoints is None else checkpoints[some]
-            found.append(fixed.run_batch(self.problem, members[some], checkpoints=known, **steps))
-            seconds[:, some] = ((_cpu_and_wall_seconds() - began) / len(members[some]))[:, None]
-        if len(found) == 1:
-            return found[0], seconds
-        arrays: dict[str, Any] = {
-            name: np.concatenate([getattr(own, name) for own in found])
-            for name in ("states", "statistics", "report", "checkpoints")
-        }
-        return replace(found[0], **arrays), seconds
 
     def _follow(
         self,
@@ -511,9 +485,9 @@ class Integration:
             steps = self.recipe.time_axis.intervals * runs.steps_per_sample
             assert runs.checkpoints is not None  # after the start
             h, ends = self._exact_step(runs), states_of_checkpoints(self.problem, runs.checkpoints)
-            batch, _ = self._take_steps(
-                ends, runs.after if runs.after.size else None, step_size=-h, steps=steps,
-                samples=1, start_time=steps * h, most=most,
+            batch = fixed.run_batch(
+                self.problem, ends, -h, steps, 1, start_time=steps * h,
+                checkpoints=runs.after if runs.after.size else None, most=most,
             )  # fmt: skip
             runs.after, runs.part = batch.checkpoints, batch.part
             runs.tried += batch.tried

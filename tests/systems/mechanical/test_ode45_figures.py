@@ -22,10 +22,8 @@ def figures(system, tolerance, duration, starts):
     assert np.all(run.report[:, status.STATUS_ROW] == status.COMPLETE)
     found = []
     for states in run.states:
-        out, work = np.zeros((len(states), 1, 3)), np.zeros(problem.function.work(system.rows) + 1)
-        loop.evaluate.scalar(
-            system.form.energy.scalar, times, velocities(states), problem.parameters, out, work
-        )
+        out = np.zeros((len(states), 1, 3))
+        loop.evaluate(system.form.energy, times, velocities(states), problem.parameters, out)
         energy = np.abs(out[:, 0, 0] - out[0, 0, 0]).mean()
         q = np.split(states, 2, axis=1)[0]
         found.append((energy, np.abs(np.sum(q * q, axis=2) - 1.0).mean()))
