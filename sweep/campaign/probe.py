@@ -36,7 +36,7 @@ REPEATS = 2  # of a measurement if there are few, since other processes disturb 
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
 REPEATED_SECONDS = 1e-3  # measurements of at least this are repeated; shorter ones are some of many
 LOADING_SECONDS = 0.1  # a single measurement longer than this may include compilation
-MOST_TOGETHER = 16  # batches that are recorded at once, to measure the time for each
+MOST_TOGETHER = 16  # batches that are computed at once, to measure the time for each
 MOST_GROWTH = 64  # of the number of steps from one measurement to the next
 IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
 
@@ -199,12 +199,13 @@ class RunProbe:
             timed = Integration(recipe, self.system, self.integrator)
         first, last, most = _measure(lambda most: self._advance(timed, most), seconds)
         call, whole = _line(first, last)
-        besides, beside = first.besides, self._integrations_at_end
+        beside = self._integrations_at_end
         if integration.followed is not None:
             recorded = self._advance(integration, most)
             besides, beside = 0.0, beside + recorded.besides / max(last.seconds, 1e-9)
         else:
-            besides = self._besides_among_others(integration, besides, call + whole)
+            among = self._among_others(integration, first, whole)
+            call, besides = max(among.seconds - whole * first.done, 0.0), among.besides
             reached = last.samples - first.samples
             each = max(last.besides - first.besides, 0.0) / max(reached, 1)
             besides += each * self.recipe.time_axis.samples * bool(reached)
@@ -212,18 +213,18 @@ class RunProbe:
         self._check_time_of_step(integration, whole / self.work / len(self.initial))
         return Cost(call, whole / self.work, steps, besides / len(self.initial), beside)
 
-    def _besides_among_others(
-        self, integration: Integration, alone: float, seconds: float
-    ) -> float:
-        """Seconds to record a sample of the batch among others; `alone` is the time by itself.
+    def _among_others(self, integration: Integration, alone: Part, whole: float) -> Part:
+        """The first step of the batch among others; `alone` by itself, `whole` seconds for all.
 
-        Workers record many samples at once if these take little time.
+        Workers integrate and record many batches at once if these take little time.
         """
-        count = min(int(SECONDS_TOGETHER / max(seconds + alone, 1e-9)), MOST_TOGETHER)
+        seconds = alone.seconds + alone.besides + whole
+        count = min(int(SECONDS_TOGETHER / max(seconds, 1e-9)), MOST_TOGETHER)
         if count < 2 or len(self.initial) < WIDTH:
             return alone
-        many = replace(self, initial=np.tile(self.initial, (count, 1, 1)))
-        return min(many._advance(integration, 1).besides / count, alone)
+        many = replace(self, initial=np.tile(self.initial, (count, 1, 1)))._advance(integration, 1)
+        each = many._replace(seconds=many.seconds / count, besides=many.besides / count)
+        return _least([alone, each])
 
     def _check_time_of_step(self, integration: Integration, seconds: float) -> None:
         """Raise `InputError` where a step in Python takes longer than it may."""

@@ -1,23 +1,30 @@
-"""A hundred million steps of the packaged drift campaign, beside C++ that takes the same steps.
+"""Campaigns: a run of a hundred million steps beside C++, and many short runs beside a script.
 
-    python tests/benchmarks/campaign.py [--steps 1e8] [--quick] [--json]
+    python tests/benchmarks/campaign.py [--part long] [--steps 1e8] [--quick] [--json]
 
-Ours is `sweep run` with one worker of a run as `single` of the study `drift-campaign`: 1000 samples
-with all diagnostics, in segments that may end with a checkpoint; its time is the `cpu_time` that
-the store has of it. The C++, compiled on the spot, does the same compensated arithmetic and samples
-nothing; half of its steps come before ours and half after, and its time is of its thread's CPU. The
-bare kernels end in the same state to the last bit, or nothing is timed. The lengths are those at
-the end; the drift of the energy is that of `sweep drift`, by the half-width of its interval: at
-most 1, and none is seen. ``--quick`` takes 2e7 steps. Exit code 3: a figure does not hold.
+``long`` is a run as `single` of the packaged study `drift-campaign` by one worker of `sweep run`:
+1000 samples with all diagnostics, in segments that may end with a checkpoint; its time is the
+`cpu_time` that the store has of it. The C++, compiled on the spot, does the same compensated
+arithmetic and samples nothing; half of its steps come before ours and half after, and its time is
+of its thread's CPU. The bare kernels end in the same state to the last bit, or nothing is timed.
+The lengths are those at the end; the drift of the energy is that of `sweep drift`, by the
+half-width of its interval: at most 1, and none is seen.
+
+``many`` runs `sweep run`, from its start to its end, on an ensemble of double pendula by `rk4` with
+statistics of every step. Its ideal is the `cpu_time` of the runs over the number of cores;
+`by_hand.py` computes the same with the library alone.
+
+``--quick`` takes 2e7 steps, and a tenth of the short runs. Exit code 3: a figure does not hold.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import time
 
 import numpy as np
-from reporting import PROGRAMS, options, report_parts
+from reporting import HERE, PROGRAMS, options, report_parts
 from timing import Case, Comparison, compile_cpp
 
 import integrators
@@ -41,6 +48,51 @@ step_size = {step_size}
 duration = {duration}
 samples = {samples}
 """
+MANY_STEP = 5e-3
+MANY = """
+format = 1
+name = "{name}"
+[[experiment]]
+name = "many"
+system = "spherical_pendulum_chain"
+integrators = ["rk4"]
+initial_condition = {{ around = "lee", random = {runs}, spread = 1e-2, seed = 1 }}
+step_size = {step_size}
+duration = {duration}
+samples = {samples}
+"""
+SIZES = ((200_000, 1_000, 10, 1.5), (4_000, 100_000, 100, 1.2))  # runs, steps, samples, claim
+
+
+def many(folder, given):
+    """Rows about many short runs."""
+    rows, _ = [], _seconds_of_many(folder, "first", 16, 1_000, 10)  # which compiles
+    for runs, steps, samples, most in SIZES:
+        count = runs // 10 if given.quick else runs
+        name = f"{count:,} runs of {steps:,} steps"
+        wall, ideal = _seconds_of_many(folder, f"of-{steps}", count, steps, samples)
+        sizes = map(str, (count, MANY_STEP, steps, samples, folder / f"by-hand-{steps}.zarr"))
+        began = time.perf_counter()
+        subprocess.run([sys.executable, HERE / "by_hand.py", *sizes], check=True)
+        by_hand = time.perf_counter() - began
+        rows += [
+            (f"{name}: s, and the kernels' CPU over cores", "", f"{wall:.1f}, {ideal:.1f}", None),
+            (f"{name}: time / ideal", f"<= {most}", f"{wall / ideal:.2f}", wall <= most * ideal),
+            (f"{name}: time / by hand", "<= 1", f"{wall / by_hand:.2f}", wall <= by_hand),
+        ]
+    return rows
+
+
+def _seconds_of_many(folder, name, runs, steps, samples):
+    """Wall time of `sweep run`, and the CPU time of its runs over the number of cores."""
+    study, store = folder / f"{name}.toml", folder / f"{name}.zarr"
+    keys = {"step_size": MANY_STEP, "duration": steps * MANY_STEP, "samples": samples}
+    study.write_text(MANY.format(name=name, runs=runs, **keys))
+    began = time.perf_counter()
+    command = [PROGRAMS / "sweep", "run", study, store, "--no-summary"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    wall, table = time.perf_counter() - began, sweep.open_study(store)["many"].to_dataset()
+    return wall, float(table["cpu_time"].sum()) / os.cpu_count()
 
 
 def computed(folder, name, steps):
@@ -73,8 +125,8 @@ class Springs:
         self.seconds += time.thread_time() - began
 
 
-def campaign(folder, given):
-    """Rows about all that is measured."""
+def long(folder, given):
+    """Rows about a long run."""
     compiler = shutil.which("g++")
     if compiler is None:
         return [("no g++ here to compile what ours is timed beside", "", "", None)]
@@ -108,11 +160,12 @@ def campaign(folder, given):
 
 def main():
     """Measure and print; the exit code."""
-    parser = options(__doc__, "2e7 steps")
+    parts = {"long": long, "many": many}
+    parser = options(__doc__, "2e7 steps, and a tenth of the runs", parts)
     parser.add_argument("--steps", type=float, default=1e8, help="1e8 unless given")
     given = parser.parse_args()
     given.steps = 20_000_000 if given.quick else int(given.steps)
-    return report_parts({"campaign": campaign}, given)
+    return report_parts(parts, given)
 
 
 if __name__ == "__main__":
