@@ -4,6 +4,7 @@ import math
 
 from integrators.compiler.kernels import inlined
 from integrators.compiler.lanes import all_lanes, select
+from integrators.compiler.vectors import add, get, sub
 from integrators.status import COMPLETE, STATUS_ROW, STOP_RESIDUAL, STOP_STEP
 
 
@@ -35,8 +36,7 @@ def poison(y, ok):
 @inlined
 def is_finite(y):
     """Whether every number of the state is finite, lane by lane."""
-    total = y[0, 0] - y[0, 0]
-    for i in range(y.shape[0]):
-        for c in range(3):
-            total = total + (y[i, c] - y[i, c])  # 0, or NaN from then on
-    return total <= 0.0
+    total = sub(get(y, 0), get(y, 0))
+    for i in range(1, y.shape[0]):
+        total = add(total, sub(get(y, i), get(y, i)))  # 0, or NaN from then on
+    return total[0] + total[1] + total[2] <= 0.0
