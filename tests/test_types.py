@@ -121,8 +121,10 @@ def test_packages_say_that_they_have_types(package):
 
 @pytest.mark.parametrize("package", TYPED)
 def test_type_checkers_know_the_names_that_are_imported_when_used(package):
-    parsed = ast.parse(Path(package.__file__).read_text())
-    block = next(node for node in parsed.body if type(node) is ast.If)
+    stub = Path(package.__file__).with_suffix(".pyi")
+    block = ast.parse((stub if stub.exists() else Path(package.__file__)).read_text())
+    if not stub.exists():
+        block = next(node for node in block.body if type(node) is ast.If)
     known = [name.asname for one in block.body if type(one) is ast.ImportFrom for name in one.names]
     other = [(one.targets[0].id, one.value.id) for one in block.body if type(one) is ast.Assign]
     named = [*known, *(name for name, _ in other)]

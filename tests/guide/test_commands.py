@@ -26,7 +26,7 @@ LATER = ("recipes.", "structure.", "my_leapfrog.toml", "my_bead.toml", "--site",
 LATER += ("plot order quickstart", "report my-study", "round-off", "--duration 1e6", "tcp://")
 LATER += ("run all-orders", "--across", "--samples 100", "--members 128", " again.zarr")
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
-SETTINGS = ("export AWS_",)
+SETTINGS = ("export AWS_", "source .venv")
 TO_FILE = re.compile(r" > ([\w.-]+)$")
 INSTALLS = ("python3 -m venv", ".venv/bin/pip install")  # the site too: tests/deploy/test_docs
 
@@ -202,8 +202,6 @@ def test_what_it_says_to_install_and_to_run_is_there():
     assert "pip install -e . && .venv/bin/sweep run quickstart" in told
     checks = (ROOT / ".ci" / "run").read_text()
     assert "'.[test]'" in told and "python -m pytest" in told and "python -m pytest" in checks
-    for install in ("--require-hashes", "deploy/lock/test.txt", "--no-build-isolation"):
-        assert install in told and install in checks
     for line in LINES:
         if line.startswith(".venv/bin/ruff"):
             assert all(part.replace(".venv/bin/", "") in checks for part in line.split(" && "))

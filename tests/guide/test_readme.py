@@ -1,12 +1,11 @@
-"""README is short, its map is that of the house, and links lead somewhere."""
+"""README is short, the house is drawn as it is, and links lead somewhere."""
 
 import re
-from pathlib import Path
 
 import pytest
-from documents import DOCUMENTS, README, ROOT
+from documents import DOCUMENTS, GUIDE, README, ROOT
 
-MOST_LINES = 150
+MOST_LINES, MOST_BYTES = 100, 60_000
 TEXT = README.read_text()
 PACKAGES = ("integrators", "systems", "sweep", "tests")
 
@@ -26,17 +25,22 @@ def test_readme_leads_to_the_guide():
     assert "(sweep/guide/tutorial.md)" in TEXT and "(sweep/guide/)" in TEXT
 
 
-def test_the_map_has_every_folder_and_no_other():
-    rows = re.findall(r"^\| (`.*?) \|", TEXT[TEXT.index("\n## Map\n") :], re.MULTILINE)
-    shown = set()
-    for row in rows:
-        first, *others = re.findall(r"`([\w/]+)/`", row)
-        beside = Path(first).parent
-        shown |= {first} | {other if "/" in other else f"{beside}/{other}" for other in others}
-    folders = {
+def test_readme_has_a_small_picture():
+    (picture,) = re.findall(r"^!\[.+\]\((.+)\)$", TEXT, re.MULTILINE)
+    assert (ROOT / picture).stat().st_size <= MOST_BYTES
+
+
+def test_the_house_has_every_folder_and_no_other():
+    """In the drawing of its page, below each package."""
+    shown, package = set(), ""
+    drawing = (GUIDE / "contributing.md").read_text().partition("The way of the data")[0]
+    for indent, folders in re.findall(r"^    ( *)((?:\w+/ ?)+)", drawing, re.MULTILINE):
+        names = folders.replace("/", "").split()
+        package = package if indent else names[0]
+        shown |= {f"{package}/{name}" for name in names} if indent else set()
+    assert shown == {
         f"{package}/{path.name}"
         for package in PACKAGES
         for path in (ROOT / package).iterdir()
         if path.is_dir() and path.name[0] not in "._"  # no caches
     }
-    assert shown == folders | {"integrators", "sweep"}
