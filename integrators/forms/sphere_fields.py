@@ -68,7 +68,7 @@ def field_kernel(
     if formulation == "q_qdot":
         if layout == DIAGONAL:
             return _field_q_qdot_diagonal(net, forced)
-        return _field_q_qdot(net, forced, layout)
+        return _field_q_qdot(net, forced, layout, bodies)
     if layout == DIAGONAL:
         return _field_q_omega_diagonal(net, forced, algebra=False)
     return _field_q_omega(net, forced, layout, _velocities, solve_constrained, bodies)
@@ -177,13 +177,13 @@ def _field_q_omega(
     return Kernel(field, whole_state, made_from, _constrained_work(net, layout))
 
 
-def _field_q_qdot(net: Kernel, forced: bool, layout: int) -> Kernel:
+def _field_q_qdot(net: Kernel, forced: bool, layout: int, bodies: int) -> Kernel:
     """(2.7): Σ_j M̃_ij q̈_j = −∂V_i + λ_i q_i with q_i·q̈_i = −(q_i·q_i)|q̇_i|²; M̃ as above."""
     net_gradient, extra = _net_gradient_of_qdot(net, forced), int(forced)
 
-    def field(t, y, p, out, work):
-        n = y.shape[0] // 2
-        r, scratch = rows_of(work, 0, n), tail(work, 3 * n)
+    def field(t, state, p, out, work):
+        n = bodies or state.shape[0] // 2
+        y, r, scratch = rows(state, 0, 2 * n), rows_of(work, 0, n), tail(work, 3 * n)
         g, multipliers = rows(out, 0, n + extra), tail(scratch, solver_size(n, layout))
         net_gradient(t, y, p, g, scratch)
         if forced:
@@ -196,7 +196,7 @@ def _field_q_qdot(net: Kernel, forced: bool, layout: int) -> Kernel:
         for i in range(n):
             put(out, i, get(y, n + i))
 
-    return Kernel(field, whole_state, (net, layout), _constrained_work(net, layout))
+    return Kernel(field, whole_state, (net, layout, bodies), _constrained_work(net, layout))
 
 
 def _net_gradient_of_qdot(net: Kernel, forced: bool) -> Inlined:

@@ -289,7 +289,7 @@ def _explain_scheduler_failure(address: str, security: Security, error: BaseExce
         )
     if isinstance(error, OSError):
         return f"{scheduler} does not answer within {CONNECT_SECONDS} s: {said}. {EXPECTED}"
-    return f"{address!r} is not a valid address of a scheduler: {said}. {EXPECTED}"
+    return f"{address!r} is no address of a scheduler: {said}. {EXPECTED}"
 
 
 # --- encryption -------------------------------------------------------------------------------

@@ -363,8 +363,8 @@ def _check_time_axis_continues(
     known = known[known <= before * (1 + 1e-12)]  # an interrupted extension has added times
     if len(times) < len(known) and now["duration"] < before:
         raise StoreError(
-            f"{store}: experiment {experiment.name!r} was computed until {before:g}, and "
-            f"{now['duration']:g} is less; a store is never shortened. Set duration = {before:g} "
+            f"{store}: experiment {experiment.name!r} was computed for {before:g}, and "
+            f"{now['duration']:g} is less: a store is not shortened. Set duration = {before:g} "
             f"or more, with the samples that `sweep show study {store}` prints, or give another "
             "STORE"
         )
