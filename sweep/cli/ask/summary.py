@@ -11,12 +11,12 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.kept import digest_of_state, find_kept, keep, stamps
 from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
 from sweep.cli.selection import open_experiments
-from sweep.cli.show.picture_digests import digest_of_pictures, picture_mark, unchanged_pictures
 from sweep.cli.show.pictures import draw_pictures, picture_file, save_picture
+from sweep.kept import digest_of_state, find_kept, keep, stamps
+from sweep.reports.picture_digests import digest_of_pictures, picture_mark, unchanged_pictures
 from sweep.store.backends.places import METADATA
 from sweep.store.files import INTERNAL
 from sweep.store.store import Store

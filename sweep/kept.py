@@ -1,8 +1,8 @@
-"""A cache of what commands printed, in the user's cache directory.
+"""A cache of what commands printed and drew, in the user's cache directory.
 
 An entry is valid as long as everything that it depends on is unchanged. So `sweep ls` need not
-import every integrator, and a run that has nothing to compute need not analyse its store again. Any
-entry may be deleted at any time: the command computes it again.
+import every integrator, a run that has nothing to compute need not analyse its store again, and a
+page need not be drawn again. Any entry may be deleted at any time: the command computes it again.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import systems
 from integrators.compiler.cache_directory import cache_root
 
 FOLDER = "found"  # in the cache
-MOST = 100  # files of it
+MOST = 200  # files of it: the pictures of an experiment are one
 
 
 def stamps(files: Iterable[str | Path]) -> dict[str, list[int]]:

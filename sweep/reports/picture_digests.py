@@ -55,7 +55,7 @@ def digest_of_pictures(dataset: xr.Dataset, kinds: Iterable[str]) -> str:
 @functools.cache
 def _hash_of_code() -> str:
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parents[2].rglob("*.py")):
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
