@@ -153,7 +153,8 @@ def _drift_cells(found: _Drift | None) -> tuple[Cell | None, Cell | None]:
     row = found.row
     meaning = f"{row.quantity.replace('_', ' ')}: {row.in_words}; {found.one.name}"
     bound = Cell(scientific_cell(row.bound), meaning, row.verdict, LOOKS.get(row.verdict, ""))
-    return bound, Cell(f"{found.cost:,.3g}", f"evaluations per unit of time; {found.one.name}")
+    cost = f"{found.cost:,.0f}" if found.cost >= 100 else f"{found.cost:.3g}"
+    return bound, Cell(cost, f"evaluations per unit of time; {found.one.name}")
 
 
 # --- work -------------------------------------------------------------------------------------
