@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 import sweep
-from integrators.errors import InputError
+from integrators.errors import GeosweepError, InputError
 from sweep.cli.options import ClickSettings, Count, Files, command, packaged_studies
 from sweep.cli.output import echo
 from sweep.cli.progress import ProgressLine
@@ -85,7 +85,7 @@ def _check_stores_of_studies(studies: "list[str | Study]") -> None:
     for study in studies:
         name = study if isinstance(study, str) else study.name
         own = Path(f"{name}.zarr")
-        if known.get(own, name) != name:
+        if known.get(own, "") not in ("", name):
             raise InputError(
                 f"{own} holds the study {known[own]}, and {name} would be run into it: move it, "
                 "or give each STORE to show",
@@ -104,7 +104,7 @@ def _study_of_store(path: Path) -> str:
     """The name of the study that a store holds; empty if it is no store that can be read."""
     try:
         return str(Store.at(path).attributes.get("study_name", ""))
-    except InputError:
+    except GeosweepError:
         return ""
 
 
