@@ -28,7 +28,7 @@ from sweep.clusters.spec import ClusterSpec as ClusterSpec
 from sweep.exports.citations import citations as citations
 from sweep.exports.write import export as export
 from sweep.papers.running import reproduce as reproduce
-from sweep.reports.matrix import report_site as report_site
+from sweep.reports.atlas import atlas as atlas
 from sweep.reports.page import report as report
 from sweep.store.failures import failed_runs as failed_runs
 from sweep.store.failures import references_that_end_early as references_that_end_early

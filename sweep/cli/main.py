@@ -57,7 +57,8 @@ SECTIONS = {
     },
     "show": {
         "plot": "Draw pictures.",
-        "report": "Write a report, or certificates, as HTML.",
+        "report": "Write a report as HTML.",
+        "atlas": "Write what studies show of every integrator, as web pages.",
         "serve": "Show stores in a browser.",
         "export": "Write results as NetCDF, CSV or Parquet.",
         "reproduce": "Recompute the numbers that a paper prints.",

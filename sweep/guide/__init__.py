@@ -14,7 +14,7 @@ KINDS = {
     "How to: answers": (
         "work", "recommend", "decide", "compare", "rounding", "precision", "structure", "chaos",
     ),
-    "How to: results": ("query", "figures", "portraits", "report", "browser", "papers"),
+    "How to: results": ("query", "figures", "portraits", "report", "atlas", "browser", "papers"),
     "How to: stores": ("extend", "merge", "verify"),
     "How to: Python and plugins": (
         "python", "large", "trajectory", "system", "integrator", "force", "observable", "trust",
@@ -30,7 +30,7 @@ PART_OF = {
     "adaptive": "methods", "compositions": "methods", "integrators": "methods",
     "systems": "methods", "study": "recipes", "studies": "recipes", "orders": "order",
     "drifts": "drift", "stores": "store", "status": "failures", "reports": "report",
-    "certificates": "report", "serve": "browser", "clusters": "cluster", "buckets": "bucket",
+    "certificates": "atlas", "serve": "browser", "clusters": "cluster", "buckets": "bucket",
     "plugins": "system", "deciding": "decide", "operations": "resume",
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ from sweep.plots.style import STYLE, Drawing, compact, write_figure
 
 MOST_OF_ALL = 3_000_000  # bytes of all pictures of a page
 MOST_SVG = 250_000  # bytes of one picture; larger SVG elements are slow to scroll
+LEAST_SVG = 8_000  # bytes: a picture with axes and a legend has more
 DPI = 220  # for PNG and rasterized parts: at least two pixels for each pixel of a narrow window
 COARSE_DPI = 110  # for PNG in a page with many pictures
 COARSE_BYTES = 40_000  # if fewer bytes than this are left for each picture, PNG is coarse
@@ -77,9 +78,10 @@ def draw_embedded_picture(
         figure: Drawing = KINDS[kind].draw(dataset)  # without heading; the page has its own
         width, height = (round(72 * size) for size in figure.get_size_inches())
         setting = setting_caption(dataset, figure.coverage)
-        svg = figure_as_inline_svg(figure, name, said)
-        if len(svg.encode()) <= most:
-            return EmbeddedPicture(svg, "", width, height, setting)
+        if most >= LEAST_SVG:
+            svg = figure_as_inline_svg(figure, name, said)
+            if len(svg.encode()) <= most:
+                return EmbeddedPicture(svg, "", width, height, setting)
         png = _figure_as_base64_png(figure, DPI if most > COARSE_BYTES else COARSE_DPI)
         return EmbeddedPicture("", png, width, height, setting)
 

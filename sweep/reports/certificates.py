@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,8 +67,8 @@ class Cell:
 
 # What one experiment shows: a sort key, smallest for the finding to show, and its cell.
 Finding = tuple[tuple[float, ...], Cell]
-# The number of integrators that were measured at an error, the error, and the work of all.
-Ranking = tuple[int, float, list[LeastWork]]
+# The work of all integrators for an error, the least first, by scanned values and error.
+Ranking = dict[str, dict[float, list[LeastWork]]]
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,15 @@ class Evidence:
     experiment : ExperimentReport
     label : str
         Label of the integrator in the study.
-    ranking : dict of str to (int, float, list of LeastWork)
-        The work of all integrators of the experiment, by scanned values.
+    work : dict of str to dict of float to list of LeastWork
+        The work of all integrators on the same problem, by scanned values and error.
     """
 
     store: str
     page: str
     experiment: ExperimentReport
     label: str
-    ranking: dict[str, Ranking]
+    work: Ranking
 
     @property
     def name(self) -> str:
@@ -101,6 +101,11 @@ class Evidence:
     def description(self) -> dict[str, Any]:
         """The stored description of the integrator: its name, options, order, …"""
         return integrator_descriptions(self.experiment.runs)[self.label]
+
+    @property
+    def problem(self) -> str:
+        """The system with its parameters, the duration and the starts, by which runs compare."""
+        return problem_of_runs(self.experiment.runs)
 
     @functools.cached_property
     def own_runs(self) -> xr.Dataset:
@@ -212,11 +217,12 @@ def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
     -------
     list of Certificate
     """
+    work = _work_by_problem(one for report in reports.values() for one in report.experiments)
     evidence = [
         one
         for page, report in reports.items()
         for experiment in report.experiments
-        for one in _evidence_of_experiment(report.store, page, experiment)
+        for one in _evidence_of_experiment(report.store, page, experiment, work)
     ]
     of_family = grouped(grouped(evidence, _integrator_and_system).items(), _family)
     return [
@@ -232,13 +238,20 @@ def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
 
 
 def _evidence_of_experiment(
-    store: str, page: str, experiment: ExperimentReport
+    store: str, page: str, experiment: ExperimentReport, work: dict[str, Ranking]
 ) -> Iterator[Evidence]:
     known = {row.integrator for section in experiment.sections for row in section.rows}
-    ranking = _rank_by_work(experiment)
+    ranking = work[problem_of_runs(experiment.runs)]
     for label in integrator_descriptions(experiment.runs):
         if label in known:
             yield Evidence(store, page, experiment, label, ranking)
+
+
+def problem_of_runs(runs: xr.Dataset) -> str:
+    """The system with its parameters, the duration and the kinds of starts, as a key."""
+    pairs = zip(runs["ensemble"].values, runs["initial_condition"].values, strict=True)
+    starts = sorted({str(ensemble or start) for ensemble, start in pairs})
+    return json.dumps([runs.attrs["system"], runs.attrs["duration"], starts])
 
 
 def _integrator_and_system(evidence: Evidence) -> tuple[str, str]:
@@ -351,31 +364,29 @@ def _step_in_words(row: Any) -> str:
 
 
 def _find_work(evidence: Evidence) -> Finding | None:
-    """The work relative to the cheapest integrator, where most integrators were measured."""
-    findings = [
-        ((-count,), _work_cell(mine, ranked, level, where))
-        for where, (count, level, ranked) in evidence.ranking.items()
-        for mine in ranked
-        if mine.integrator == evidence.label
-    ]
+    """The work relative to the cheapest integrator, where most integrators were measured.
+
+    This is at the smallest error at which the greatest number of them was measured.
+    """
+    findings = []
+    for where, levels in evidence.work.items():
+        counts = {level: sum(one.interpolated for one in levels[level]) for level in levels}
+        level = max(counts, key=lambda each: (counts[each], -each))
+        mine = [one for one in levels[level] if one.integrator == evidence.label]
+        if mine and counts[level]:
+            cell = _work_cell(mine[0], levels[level], level, where)
+            findings.append(((-counts[level],), cell))
     return min(findings, key=lambda found: found[0], default=None)
 
 
-def _rank_by_work(experiment: ExperimentReport) -> dict[str, Ranking]:
-    """Rank the integrators by their work for the same global error, for each scanned value.
-
-    The error is the smallest at which the greatest number of integrators was measured.
-    """
-    rows = [row for row in experiment.rows("work") if row.error == GLOBAL]
+def _work_by_problem(experiments: Iterable[ExperimentReport]) -> dict[str, Ranking]:
+    """Rank the integrators by their work for the same global error, for each problem."""
     found = {}
-    for where, mine in grouped(rows, lambda row: axis_values_in_words(row.parameters)).items():
-        levels = [
-            (sum(one.interpolated for one in ranked), level, ranked)
-            for level, ranked in rank_at_levels(mine, "evaluations")
-        ]
-        best = max(levels, key=lambda each: (each[0], -each[1]), default=(0, math.nan, []))
-        if best[0]:
-            found[where] = best
+    for problem, alike in grouped(experiments, lambda one: problem_of_runs(one.runs)).items():
+        rows = [row for one in alike for row in one.rows("work") if row.error == GLOBAL]
+        by_values = grouped(rows, lambda row: axis_values_in_words(row.parameters))
+        ranked = {where: dict(rank_at_levels(of, "evaluations")) for where, of in by_values.items()}
+        found[problem] = {where: levels for where, levels in ranked.items() if levels}
     return found
 
 
@@ -440,8 +451,8 @@ MEASURES = (
         "work",
         "Work",
         "Evaluations that are needed for a global error, relative to the integrator that needs the "
-        "fewest in the same experiment. The error is the smallest power of ten at which most "
-        "integrators were measured. ≤: at the coarsest step the error is already smaller.",
+        "fewest for the same starts and duration. The error is the smallest power of ten at which "
+        "most integrators were measured. ≤: at the coarsest step the error is already smaller.",
         "work",
         _find_work,
     ),

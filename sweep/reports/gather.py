@@ -1,9 +1,12 @@
 """Gather the contents of a report on a store and its experiments."""
 
 import datetime
+import functools
 import json
+import uuid
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,9 @@ import xarray as xr
 
 from integrators.errors import InputError
 from sweep.analysis import query
+from sweep.analysis.runs.blocks import load_if_small
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
+from sweep.kept import digest_of_pictures, find_kept, keep
 from sweep.plots.captions import fixed_parameter_captions
 from sweep.plots.embedding import EmbeddedPicture, draw_embedded_picture, max_svg_bytes_per_picture
 from sweep.plots.families import panel_families_of_integrators
@@ -28,6 +33,8 @@ from sweep.tables.answers import ANSWERS, Answer
 from sweep.text import count_with_noun, format_number, steps_in_words
 
 Fact = tuple[str, str]  # a name and its value in words
+# Pictures with their captions, and what is missing for each kind without one.
+Drawn = tuple[list[tuple[EmbeddedPicture, str]], dict[str, str]]
 MOST_FAILURES = 20  # failed runs of an experiment that are listed
 NO_PACKAGE = ("cpu", "libm", "system", "commit")  # entries of an environment besides packages
 
@@ -129,21 +136,43 @@ class StoreReport:
     made: str
 
 
-def gather_report(store: Store, where: str | None = None) -> StoreReport:
-    """Gather the contents of a report on a store, see `sweep.report`."""
-    tree = open_study(store)
-    tree = tree if where is None else query(tree, where)
+def gather_report(
+    store: Store,
+    where: str | None = None,
+    executor: Executor | None = None,
+    watch: Callable[[str, float], object] = lambda text, share: None,
+) -> StoreReport:
+    """Gather the contents of a report on a store, see `sweep.report`.
+
+    Parameters
+    ----------
+    store : Store
+    where : str, optional
+    executor : concurrent.futures.Executor, optional
+        Processes in which experiments are analysed and drawn; by default this one.
+    watch : callable, optional
+        Called with a text and the share that is done, before the first experiment and after each.
+    """
+    tree, tables = _open(store, where)
     progress = {each.experiment: each for each in ProgressCounter(store).count()}
-    tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
-    tables = {
-        name: table.isel(run=np.flatnonzero(table["in_study"]))
-        for name, table in tables.items()
-        if table["in_study"].any()
-    }
-    experiments = [
-        _report_of_experiment(table, place, len(tables), progress[name])
-        for place, (name, table) in enumerate(tables.items(), 1)
-    ]
+    places = {name: (place, len(tables)) for place, name in enumerate(tables, 1)}
+    made: Iterator[ExperimentReport]
+    if executor is None:
+        made = (
+            _report_of_experiment(tables[name], *places[name], progress[name]) for name in tables
+        )
+    else:
+        asked = store.absolute(), where, uuid.uuid4().hex
+        futures = [
+            executor.submit(_report_elsewhere, asked, places[name], progress[name])
+            for name in tables
+        ]
+        made = (future.result() for future in futures)
+    experiments = list[ExperimentReport]()
+    watch(f"Drawing {store.name}", 0.0)
+    for one in made:
+        experiments.append(replace(one, runs=tables[one.name]))
+        watch(f"Drawing {store.name}: {one.name}", len(experiments) / len(tables))
     return StoreReport(
         name=tree.attrs["study_name"],
         description=tree.attrs["description"],
@@ -159,17 +188,45 @@ def gather_report(store: Store, where: str | None = None) -> StoreReport:
     )
 
 
+def _open(store: Store, where: str | None) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
+    """The tree of a store, and its run tables without runs that left the study."""
+    tree = open_study(store)
+    tree = tree if where is None else query(tree, where)
+    tables = {str(name): node.to_dataset() for name, node in tree.children.items()}
+    return tree, {
+        name: table.isel(run=np.flatnonzero(table["in_study"]))
+        for name, table in tables.items()
+        if table["in_study"].any()
+    }
+
+
+@functools.lru_cache(1)
+def _open_once(store: Store, where: str | None, asked: str) -> dict[str, xr.Dataset]:
+    """The run tables of a store as they were when a report was asked for."""
+    return _open(store, where)[1]
+
+
+def _report_elsewhere(
+    asked: tuple[Store, str | None, str], place: tuple[int, int], progress: Progress
+) -> ExperimentReport:
+    """The contents of a report about an experiment, for another process, which has the runs."""
+    runs = _open_once(*asked)[progress.experiment]
+    return replace(_report_of_experiment(runs, *place, progress), runs=xr.Dataset())
+
+
 def _report_of_experiment(
     runs: xr.Dataset, place: int, count: int, progress: Progress
 ) -> ExperimentReport:
     """Gather the contents of a report about an experiment, number `place` of `count`."""
+    runs = load_if_small(runs)  # once for all answers and pictures
     words, sections = _unit_exponent_writer(runs), []
+    drawn = _pictures_by_answer(runs, progress.experiment, place, count)
     not_drawn: list[Fact] = []
     for answer in ANSWERS.values():
         if not answer.suits(runs):
             continue
         rows, missing = _rows_of_answer(answer, runs)
-        pictures, refused = _draw_pictures(answer, runs, progress.experiment, place, count)
+        pictures, refused = drawn[answer.name]
         not_drawn += [] if missing else refused.items()
         if rows or pictures or missing:
             sentences = [words(sentence) for sentence in answer.summarize(rows)] if rows else []
@@ -189,6 +246,31 @@ def _report_of_experiment(
     )
 
 
+def _pictures_by_answer(runs: xr.Dataset, name: str, place: int, count: int) -> dict[str, Drawn]:
+    """The pictures of each answer that suits, as `_draw_pictures` draws them, or kept ones."""
+    digest = digest_of_pictures(runs, ["report", name, str(place), str(count)])
+    kept = find_kept(digest, digest)
+    if kept is None:
+        drawn = {
+            answer.name: _draw_pictures(answer, runs, name, place, count)
+            for answer in ANSWERS.values()
+            if answer.suits(runs)
+        }
+        keep(
+            digest,
+            digest,
+            {
+                of: ([(asdict(picture), said) for picture, said in pictures], refused)
+                for of, (pictures, refused) in drawn.items()
+            },
+        )
+        return drawn
+    return {
+        of: ([(EmbeddedPicture(**picture), said) for picture, said in pictures], refused)
+        for of, (pictures, refused) in kept.items()
+    }
+
+
 def _rows_of_answer(answer: Answer, runs: xr.Dataset) -> tuple[list[Any], str]:
     """The rows of an answer, or none and the reason."""
     if answer.analyse is None:
@@ -201,9 +283,7 @@ def _rows_of_answer(answer: Answer, runs: xr.Dataset) -> tuple[list[Any], str]:
         return [], str(error)
 
 
-def _draw_pictures(
-    answer: Answer, runs: xr.Dataset, name: str, place: int, count: int
-) -> tuple[list[tuple[EmbeddedPicture, str]], dict[str, str]]:
+def _draw_pictures(answer: Answer, runs: xr.Dataset, name: str, place: int, count: int) -> Drawn:
     """The pictures of an answer with captions, and what is missing for each kind without one."""
     families, pictures = _runs_by_family(runs), []
     kinds = sum(len(each.pictures) for each in ANSWERS.values())

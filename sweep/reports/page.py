@@ -71,9 +71,9 @@ def report(
     return output
 
 
-def report_as_html(found: StoreReport, certificates: str = "") -> str:
-    """Render a report as HTML; `certificates` is the address of a page to link back to."""
-    return render_page("report.html", certificates=certificates, **vars(found))
+def report_as_html(found: StoreReport, atlas: str = "") -> str:
+    """Render a report as HTML; `atlas` is the address of a page to link back to."""
+    return render_page("report.html", atlas=atlas, **vars(found))
 
 
 # --- templates -------------------------------------------------------------------------------

@@ -76,6 +76,9 @@ class Answer:
     more: Callable[[list[Any]], dict[str, list[Any]]] = lambda rows: {}
     tabulate_one: "Callable[[list[Any]], list[Table]] | None" = None
 
+    def __reduce__(self) -> tuple[Any, ...]:  # for other processes, which have its functions too
+        return _answer, (self.name,)
+
     def tables(self, dataset: "xr.Dataset", rows: list[Any]) -> "list[Table]":
         """Tabulate the rows of a run table, with its remarks below the first table.
 
@@ -236,6 +239,10 @@ ANSWERS = {
         ),
     )
 }
+
+
+def _answer(name: str) -> Answer:
+    return ANSWERS[name]
 
 
 # --- in Python -------------------------------------------------------------------------------

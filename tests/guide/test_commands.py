@@ -17,12 +17,13 @@ PAGE_OF = {line: path.stem for path in reversed(DOCUMENTS) for line in command_l
 LINES = list(dict.fromkeys(line for path in DOCUMENTS for line in command_lines(path)))
 COMMANDS = [line for line in LINES if line.startswith("sweep ")]
 # What is run elsewhere: papers and shown studies by output_blocks, which compares what they print;
-# the page in a browser, clusters, buckets, recommendations and plugins by the tests of these.
-ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel")
+# the page in a browser, the atlas, clusters, buckets, recommendations and plugins by the tests of
+# these.
+ELSEWHERE = ("sweep reproduce", "sweep serve", "sweep submit", "sweep cancel", "sweep atlas")
 ELSEWHERE += ("sweep recommend", " bead.", "s3://")
 ELSEWHERE += ("--cluster ", *lines_of_shown_studies())
 # What compiles many kernels or draws many pictures, and what is shown in other words too.
-LATER = ("recipes.", "structure.", "my_leapfrog.toml", "my_bead.toml", "--site", "--format pdf")
+LATER = ("recipes.", "structure.", "my_leapfrog.toml", "my_bead.toml", "--format pdf")
 LATER += ("plot order quickstart", "report my-study", "round-off", "--duration 1e6", "tcp://")
 LATER += ("run all-orders", "--across", "--samples 100", "--members 128", " again.zarr")
 CHECKS = (".ci/run", ".venv/bin/ruff", ".venv/bin/python -m pytest", ".venv/bin/python tests/")
@@ -83,7 +84,7 @@ def shared(tmp_path_factory, command):
     """A directory with the studies that the pages name, and the stores that they begin with."""
     path = tmp_path_factory.mktemp("guide")
     # A file wins over the packaged study.
-    for name in ("quickstart", "round-off", "all-orders", "all-properties"):
+    for name in ("quickstart", "round-off", "all-properties"):
         (path / name).write_text(small(name))
     (path / "mclachlan-sections").write_text(SECTIONS)
     (path / "my-study.toml").write_text(small("my-study", "order"))
@@ -159,7 +160,7 @@ def run_all(lines, folder, command, cluster):
         assert done.stdout, line
         if target:
             (folder / target[1]).write_text(done.stdout)
-        for made in re.findall(r" (?:-o|--site|export \S+) (\S+)", line):
+        for made in re.findall(r" (?:-o|export \S+) (\S+)", line):
             assert (folder / made).exists(), line
 
 

@@ -13,17 +13,16 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.kept import digest_of_state, find_kept, keep, stamps
 from sweep.cli.options import command
 from sweep.cli.progress import ProgressLine
 from sweep.cli.show.pictures import (
-    digest_of_pictures,
     experiments_to_draw,
     open_whole_experiments,
     picture_file,
     write_picture,
     write_picture_of_store,
 )
+from sweep.kept import digest_of_pictures, digest_of_state, find_kept, keep, stamps
 from sweep.store.backends.places import METADATA
 from sweep.store.files import INTERNAL
 from sweep.store.store import Store

@@ -13,9 +13,9 @@ import integrators
 import sweep
 import systems
 from integrators.errors import check_known
-from sweep.cli.kept import digest_of_state, find_kept, keep
 from sweep.cli.options import ClickSettings, command, packaged_studies
 from sweep.cli.output import echo
+from sweep.kept import digest_of_state, find_kept, keep
 from sweep.text import format_table
 
 if TYPE_CHECKING:

@@ -4,16 +4,13 @@ This module does not import Matplotlib before a picture is drawn.
 """
 
 import functools
-import hashlib
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.kept import digest_of_state
 from sweep.cli.output import writing
 from sweep.cli.selection import open_experiments
 from sweep.store.store import Store
@@ -116,33 +113,3 @@ def save_picture(figure: Any, path: Path) -> Path:
 def picture_file(directory: Path, name: str, kind: str, ending: str = "png") -> Path:
     """Path of the picture of an experiment, of one kind, in a directory."""
     return directory / f"{escape_control_characters(name).replace(' ', '-')}-{kind}.{ending}"
-
-
-def digest_of_pictures(dataset: "xr.Dataset", kinds: Iterable[str]) -> str:
-    """Digest of all that the pictures of an experiment are drawn from, and of our code.
-
-    The digest covers coordinates, attributes, and the variables of each run, which include its
-    identity and measured times. Since these differ when a run is computed again, series need not
-    be read. The versions of the package and of Matplotlib are covered too.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        An experiment from `sweep.open_study`.
-    kinds : iterable of str
-
-    Returns
-    -------
-    str
-    """
-    digest = hashlib.sha256(repr(sorted(dataset.attrs.items())).encode())
-    for name, array in sorted(dataset.variables.items()):
-        said = name, array.dims, array.shape, str(array.dtype), sorted(array.attrs.items())
-        digest.update(repr(said).encode())
-        if name in dataset.coords or array.dims == ("run",):
-            numbers = array.dtype.kind in "biuf"
-            digest.update(
-                array.values.tobytes() if numbers else repr(array.values.tolist()).encode()
-            )
-    drawn_by = *kinds, version("geosweep"), version("matplotlib")
-    return digest_of_state(digest.hexdigest(), drawn_by)

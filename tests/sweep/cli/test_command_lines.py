@@ -28,7 +28,7 @@ SECTIONS = {
     "Begin": ["init", "new", "guide"],
     "Run": ["check", "plan", "run", "submit", "status", "cancel"],
     "Ask": ["order", "drift", "work", "chaos", "query", "summary", "recommend", "decide"],
-    "Show": ["plot", "report", "serve", "export", "reproduce"],
+    "Show": ["plot", "report", "atlas", "serve", "export", "reproduce"],
     "Keep": ["extend", "merge", "retry", "verify", "ls", "show", "schema"],
 }
 COMMANDS = [name for names in SECTIONS.values() for name in names]

@@ -1,4 +1,4 @@
-"""Certificates: every cell says what the commands say, every address leads somewhere."""
+"""The atlas: every cell says what the commands say, every address leads somewhere."""
 
 import json
 import re
@@ -54,13 +54,13 @@ MIDPOINT = "free_rigid_body/spherical_midpoint.html"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, command):
-    path = tmp_path_factory.mktemp("site")
+    path = tmp_path_factory.mktemp("atlas")
     (path / "orders.toml").write_text(ORDERS)
     (path / "long.toml").write_text(LONG)
-    command(path, "run", "orders.toml", "--workers", "1", "--no-summary")
-    said = command(path, "report", "--site", "site", "orders.zarr", "long.toml", "--workers", "1")
+    for study in ("orders.toml", "long.toml"):
+        command(path, "run", study, "--workers", "1", "--no-summary")
+    said = command(path, "atlas", "orders.zarr", "long.zarr", "-o", "site", "--workers", "2")
     assert said.stdout == "site/index.html\n"
-    assert "8 new runs" in said.stderr  # a study is run first
     return path
 
 
@@ -141,7 +141,7 @@ def test_work_is_compared_with_the_cheapest_of_the_experiment(cells):
 def test_every_address_leads_to_a_page_and_a_part_of_it(folder):
     site = folder / "site"
     pages = {page: Addresses(page.read_text()) for page in site.rglob("*.html")}
-    assert len(pages) == 1 + 2 + 5
+    assert len(pages) == 2 + 2 + 5
     for page, found in pages.items():
         for address in found.leads:
             assert "://" not in address
@@ -176,34 +176,75 @@ def test_a_command_of_a_certificate_shows_its_runs(folder, command):
 def test_a_site_is_replaced_and_nothing_else_is(folder, tmp_path):
     site = shutil.copytree(folder / "site", tmp_path / "new" / "site")
     assert (site / MIDPOINT).exists() and (site / "long.html").exists()
-    few = "integrator == 'rk2_midpoint'"
-    page = sweep.report_site([folder / "orders.zarr", folder / "orders.zarr"], site, few)
+    page = sweep.atlas([folder / "orders.zarr", folder / "orders.zarr"], site, workers=1)
     assert page == site / "index.html"
     second = {str(page.relative_to(site)) for page in site.rglob("*")}
     assert "orders.html" in second and "orders-2.html" not in second  # it is one store
-    assert not {"long.html", MIDPOINT} & second
+    assert "long.html" not in second and MIDPOINT in second
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["site"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     with pytest.raises(InputError, match=r"mine has files that are no pages .* thesis.tex; move"):
-        sweep.report_site([folder / "long.zarr"], tmp_path / "mine")
+        sweep.atlas([folder / "long.zarr"], tmp_path / "mine")
     (site / "free_rigid_body" / "notes.html").write_text("")
     with pytest.raises(InputError, match=r"such as free_rigid_body/notes.html; move them"):
-        sweep.report_site([folder / "long.zarr"], site)
+        sweep.atlas([folder / "long.zarr"], site)
     with pytest.raises(InputError, match="thesis.tex is no directory"):
-        sweep.report_site([folder / "long.zarr"], tmp_path / "mine" / "thesis.tex")
+        sweep.atlas([folder / "long.zarr"], tmp_path / "mine" / "thesis.tex")
+
+
+def test_pictures_of_unchanged_runs_are_not_drawn_again(folder, tmp_path, monkeypatch):
+    first = (folder / "site" / "orders.html").read_text()
+
+    def draw(*arguments):
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr("sweep.reports.gather.draw_embedded_picture", draw)
+    sweep.atlas([folder / "orders.zarr", folder / "long.zarr"], tmp_path / "again", workers=1)
+    pictures = re.compile(r"<svg.*?</svg>|<img[^>]*>", re.DOTALL)
+    again = pictures.findall((tmp_path / "again" / "orders.html").read_text())
+    assert again == pictures.findall(first) and len(again) >= 2
+
+
+def test_the_first_page_says_which_integrators_to_choose(folder):
+    page = (folder / "site" / "index.html").read_text()
+    (table,) = re.findall(r"<table.*?</table>", page, re.S)
+    rows = [re.findall(r">([^<>]*)</a>", row.replace("<wbr>", "")) for row in table.split("<tr>")]
+    named = {row[0]: row[1:] for row in rows if row}
+    spin = sweep.open_study(folder / "orders.zarr")["spin"].to_dataset()
+    work = sweep.least_work(sweep.work_table(spin, "global_error"))
+    for one in (one for one in work if one.level in (1e-6, 1e-9) and one.least_of_all):
+        assert f"{'' if one.interpolated else '≤ '}{one.work:,.0f}" in named[one.integrator]
+    long = sweep.open_study(folder / "long.zarr")["defects"].to_dataset()
+    (energy,) = (row for row in sweep.drift_table(long, "energy") if row.verdict == "at round-off")
+    assert f"{energy.bound:.1e}" in named[energy.integrator]
+    for verdict in ("linear", "unsteady", "random walk", "at round-off", "no drift seen"):
+        assert re.search(rf"<dt[^>]*>{verdict}</dt>", page)
+
+
+def test_own_integrators_have_a_row_beside_the_others(folder, command):
+    command(folder, "new", "integrator", "my_leapfrog")
+    command(folder, "atlas", "orders.zarr", "--integrator", "my_leapfrog.py", "-o", "mine")
+    rows = json.loads((folder / "mine" / "certificates.json").read_text())["certificates"]
+    own = {row["system"]: row["cells"] for row in rows if row["integrator"] == "my_leapfrog"}
+    assert {"nbody_sphere", "lennard_jones_sphere"} <= own.keys()
+    for cells in own.values():
+        assert cells["order"]["verdict"] == "confirmed" and "energy drift" in cells
+    page = (folder / "mine" / "index.html").read_text().replace("<wbr>", "")
+    assert page.count(">my_leapfrog</a>") == len(own)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["long.zarr", "orders.zarr"], "a report is about one store; give --site DIR"),
-        (["long.zarr", "--workers", "1"], "--workers is for --site"),
-        (["long.zarr", "--site", "other", "--output", "a.html"], "either --output or --site"),
-        (["long.zarr", "lacking", "--site", "other"], "lacking: there is no such file"),
-        (["long.zarr", "--where", "step_size > 9", "--site", "other"], "step_size > 9"),
+        (["long.zarr", "lacking"], "lacking: there is no store; sweep run STUDY makes"),
+        (["--integrator", "lacking.py"], "lacking.py"),
+        ([], "kept.zarr holds the study all-orders, which would be run again into all-orders.zarr"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(folder, command, arguments, said):
-    assert said in command(folder, "report", *arguments, code=2).stderr
+    if not arguments:
+        (folder / "small.toml").write_text(LONG.replace('"long"', '"all-orders"'))
+        command(folder, "run", "small.toml", "kept.zarr", "--workers", "1", "--no-summary")
+    assert said in command(folder, "atlas", *arguments, "-o", "other", code=2).stderr
     assert not (Path(folder) / "other").exists()

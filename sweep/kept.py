@@ -1,8 +1,8 @@
-"""A cache of what commands printed, in the user's cache directory.
+"""A cache of what commands printed and drew, in the user's cache directory.
 
 An entry is valid as long as everything that it depends on is unchanged. So `sweep ls` need not
-import every integrator, and a run that has nothing to compute need not analyse its store again. Any
-entry may be deleted at any time: the command computes it again.
+import every integrator, a run that has nothing to compute need not analyse its store again, and a
+page need not be drawn again. Any entry may be deleted at any time: the command computes it again.
 """
 
 import contextlib
@@ -10,16 +10,20 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import integrators
 import sweep
 import systems
 from integrators.compiler.cache_directory import cache_root
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 FOLDER = "found"  # in the cache
-MOST = 100  # files of it
+MOST = 200  # files of it: the pictures of an experiment are one
 
 
 def stamps(files: Iterable[str | Path]) -> dict[str, list[int]]:
@@ -33,6 +37,36 @@ def digest_of_state(*parts: object) -> str:
     roots = [Path(str(package.__file__)).parent for package in (integrators, systems, sweep)]
     code = stamps(sorted(file for root in roots for file in root.rglob("*.py")))
     return hashlib.sha256(repr([code, parts]).encode()).hexdigest()
+
+
+def digest_of_pictures(dataset: "xr.Dataset", kinds: Iterable[str]) -> str:
+    """Digest of all that the pictures of an experiment are drawn from, and of our code.
+
+    The digest covers coordinates, attributes, and the variables of each run, which include its
+    identity and measured times. Since these differ when a run is computed again, series need not
+    be read. The versions of the package and of Matplotlib are covered too.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        An experiment from `sweep.open_study`.
+    kinds : iterable of str
+
+    Returns
+    -------
+    str
+    """
+    digest = hashlib.sha256(repr(sorted(dataset.attrs.items())).encode())
+    for name, array in sorted(dataset.variables.items()):
+        said = name, array.dims, array.shape, str(array.dtype), sorted(array.attrs.items())
+        digest.update(repr(said).encode())
+        if name in dataset.coords or array.dims == ("run",):
+            numbers = array.dtype.kind in "biuf"
+            digest.update(
+                array.values.tobytes() if numbers else repr(array.values.tolist()).encode()
+            )
+    drawn_by = *kinds, version("geosweep"), version("matplotlib")
+    return digest_of_state(digest.hexdigest(), drawn_by)
 
 
 def find_kept(name: str, state: str) -> Any:

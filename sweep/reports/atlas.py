@@ -1,14 +1,16 @@
-"""`sweep.report_site`: certificates of every integrator on every system, as static pages.
+"""`sweep.atlas`: what stores show of every integrator on every system, as static pages.
 
 The pages are in one directory and link to each other by relative addresses, so that any web server
 can serve them, and a browser can open them from the disk::
 
-    index.html                 a table for each measure: integrators × systems
+    index.html                 which integrators for each system: order, drift, work
+    certificates.html          a table for each measure: integrators × systems
     SYSTEM/INTEGRATOR.html     a certificate: orders, drifts, defects, work, and the runs
     STORE.html, STORE.toml     the report of each store, and its study
     certificates.json          the cells of the tables, and the names of all files
 """
 
+import contextlib
 import datetime
 import itertools
 import json
@@ -18,28 +20,32 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from integrators.errors import InputError
+from sweep.clusters.connect import local_cluster_client
 from sweep.reports.certificates import MEASURES, Cell, Certificate, gather_certificates
+from sweep.reports.choices import ERRORS, choices_by_system
 from sweep.reports.gather import StoreReport, date_in_utc, gather_report
 from sweep.reports.page import read_stylesheet, render_page, report_as_html
 from sweep.store import provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
+from sweep.tables.drifts import MEANINGS
 from sweep.text import count_with_noun, escape_controls_in_lines
 
 CELLS = "certificates.json"
 MOST_RUNS = 200  # runs of an experiment that a certificate lists
 
 
-def report_site(
+def atlas(
     stores: Sequence[str | Path | Store],
-    directory: str | Path,
-    where: str | None = None,
-    on_store: Callable[[Store], object] = lambda store: None,
+    directory: str | Path = "atlas",
+    workers: int | None = None,
+    watch: Callable[[str, float], object] = lambda text, share: None,
 ) -> Path:
     """Write what stores show about each integrator on each system as static pages.
 
@@ -47,12 +53,12 @@ def report_site(
     ----------
     stores : sequence of (str, Path or Store)
         Findings of several stores about the same integrator and system go to one page.
-    directory : str or Path
-        The directory to write. An existing site is replaced once the new one is complete.
-    where : str, optional
-        Use only the runs for which this expression holds, see `sweep.query`.
-    on_store : callable, optional
-        Called with each store before it is read, which can take minutes.
+    directory : str or Path, optional
+        The directory to write. An existing atlas is replaced once the new one is complete.
+    workers : int, optional
+        Number of local processes that draw; by default one per core. With 1 it is this one.
+    watch : callable, optional
+        Called with what is being drawn, and the share of its store that is done.
 
     Returns
     -------
@@ -63,16 +69,21 @@ def report_site(
     ------
     InputError
         If no store is given or one cannot be read, if no experiment has an answer, or if the
-        directory holds files other than those of a site, or cannot be written.
+        directory holds files other than those of an atlas, or cannot be written.
 
     Examples
     --------
-    >>> sweep.report_site(["all-orders.zarr", "round-off.zarr"], "site")   # doctest: +SKIP
-    PosixPath('site/index.html')
+    >>> sweep.atlas(["all-orders.zarr", "round-off.zarr"])   # doctest: +SKIP
+    PosixPath('atlas/index.html')
     """
-    directory = check_site_directory(directory)
+    directory = check_atlas_directory(directory)
     distinct = {str(store.absolute()): store for store in map(Store.at, stores)}
-    reports = _reports_by_page(list(distinct.values()), where, on_store)
+    with contextlib.ExitStack() as stack:
+        executor = None
+        if workers != 1:
+            client = stack.enter_context(local_cluster_client(workers))
+            executor = client.get_executor(pure=False)
+        reports = _reports_by_page(list(distinct.values()), executor, watch)
     certificates = gather_certificates(reports)
     if not certificates:
         raise InputError(
@@ -81,7 +92,7 @@ def report_site(
         )
     try:
         directory.absolute().parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".site-", dir=directory.absolute().parent))
+        scratch = Path(tempfile.mkdtemp(prefix=".atlas-", dir=directory.absolute().parent))
         try:
             _write_pages(scratch / "new", reports, certificates)
             if directory.exists():
@@ -90,12 +101,12 @@ def report_site(
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
-        raise InputError(f"{directory} cannot be written: {error.strerror}", key="site") from None
+        raise InputError(f"{directory} cannot be written: {error.strerror}", key="output") from None
     return directory / "index.html"
 
 
-def check_site_directory(directory: str | Path) -> Path:
-    """Check a directory for a site, before any store is read, and return its path.
+def check_atlas_directory(directory: str | Path) -> Path:
+    """Check a directory for an atlas, before any store is read, and return its path.
 
     Parameters
     ----------
@@ -108,23 +119,23 @@ def check_site_directory(directory: str | Path) -> Path:
     Raises
     ------
     InputError
-        If it is not a directory, cannot be made, or holds anything other than a site.
+        If it is not a directory, cannot be made, or holds anything other than an atlas.
     """
     path = require_local_path(directory)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         kind = "a symbolic link" if path.is_symlink() else "no directory"
-        raise InputError(f"{path} is {kind}; give a directory for the pages", key="site")
+        raise InputError(f"{path} is {kind}; give a directory for the pages", key="output")
     above = path.absolute().parent
     while not above.exists():
         above = above.parent
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-        raise InputError(f"{path} cannot be made: {above} is not writable", key="site")
-    others = sorted(_files_below(path) - _files_of_site(path))
+        raise InputError(f"{path} cannot be made: {above} is not writable", key="output")
+    others = sorted(_files_below(path) - _files_of_atlas(path))
     if others:
         raise InputError(
-            f"{path} has files that are no pages of a site, such as {others[0]}; move them, or "
+            f"{path} has files that are no pages of an atlas, such as {others[0]}; move them, or "
             "give a new directory",
-            key="site",
+            key="output",
         )
     return path
 
@@ -134,8 +145,8 @@ def _files_below(directory: Path) -> set[str]:
     return {path.relative_to(directory).as_posix() for path in found if not path.is_dir()}
 
 
-def _files_of_site(directory: Path) -> set[str]:
-    """The files of a site in a directory, from its own list; empty if there is no site."""
+def _files_of_atlas(directory: Path) -> set[str]:
+    """The files of an atlas in a directory, by its own list; empty if there is none."""
     try:
         return set(json.loads((directory / CELLS).read_text(encoding="utf-8"))["files"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -143,16 +154,16 @@ def _files_of_site(directory: Path) -> set[str]:
 
 
 def _reports_by_page(
-    stores: Sequence[Store], where: str | None, on_store: Callable[[Store], object]
+    stores: Sequence[Store], executor: Executor | None, watch: Callable[[str, float], object]
 ) -> dict[str, StoreReport]:
     """The report of each store, by a unique file name."""
     if not stores:
         raise InputError("no store is given; give one or more", key="stores")
     reports: dict[str, StoreReport] = {}
     for store in stores:
-        page = _distinct_name(_file_name(store.name.removesuffix(".zarr")), {*reports, "index"})
-        on_store(store)
-        reports[page] = gather_report(store, where)
+        taken = {*reports, "index", "certificates"}
+        page = _distinct_name(_file_name(store.name.removesuffix(".zarr")), taken)
+        reports[page] = gather_report(store, None, executor, watch)
     return reports
 
 
@@ -178,16 +189,24 @@ def _write_pages(
             most_runs=MOST_RUNS,
         )
         _write_text(directory / f"{stem}.html", text)
+    shared = {
+        "stylesheet": "style.css",
+        "made": date_in_utc(datetime.datetime.now(datetime.UTC)),
+        "version": provenance.versions()["geosweep"],
+    }
     index = render_page(
-        "certificates.html",
-        stylesheet="style.css",
+        "atlas.html",
         summary=_summary_lines(certificates),
-        matrices=[(m, made) for m in MEASURES if (made := _matrix(m.name, pages))["systems"]],
+        choices=choices_by_system(pages),
+        errors=[f"{error:g}".replace("e-0", "e-") for error in ERRORS],
+        verdicts=MEANINGS,
         reports=reports,
-        made=date_in_utc(datetime.datetime.now(datetime.UTC)),
-        version=provenance.versions()["geosweep"],
+        **shared,
     )
     _write_text(directory / "index.html", index)
+    matrices = [(m, made) for m in MEASURES if (made := _matrix(m.name, pages))["systems"]]
+    tables = render_page("certificates.html", matrices=matrices, **shared)
+    _write_text(directory / "certificates.html", tables)
     data = {
         "files": sorted({CELLS, *_files_below(directory)}),
         "certificates": [_certificate_as_json(stem, one) for stem, one in pages.items()],
