@@ -6,6 +6,7 @@ until the loop is over. Then it is raised as an `InputError` with file and line;
 """
 
 import contextlib
+import functools
 import math
 import threading
 import traceback
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.compiler.callbacks import Callback, is_jitted
+from integrators.compiler.callbacks import Callback, is_jitted, with_field
 from integrators.errors import GeosweepError, InputError, short_repr
 
 Step = Callable[..., np.ndarray]
@@ -178,7 +179,8 @@ class PythonStep(PythonFunction):
     ) -> None:
         super().__init__("step", step, rows, rows + 1)  # a row for the number of evaluations
         self.most_seconds = most_seconds
-        self._function, self._shape = function, (rows, 3)
+        bound = with_field if self._is_jitted else functools.partial
+        self._called, self._shape = bound(step, function), (rows, 3)
         self._calls, self._counted, self._declared = calls, counted, evaluations
         self._in_a_step = 0  # evaluations of a jitted one
         self._is_checked = False
@@ -205,7 +207,7 @@ class PythonStep(PythonFunction):
         self._calls.count = 0
         try:
             with np.errstate(all="ignore"):  # a run that blows up has inf and NaN
-                new = self._called(self._function, t, y, h)
+                new = self._called(t, y, h)
             if type(new) is not np.ndarray or new.shape != y.shape or new.dtype != y.dtype:
                 self._refuse(new, f"an array of float64, shape {self._shape}")
             count = self._calls.count
@@ -223,7 +225,7 @@ class PythonStep(PythonFunction):
     ) -> None:
         """Raise `InputError` if a call changes its argument, or returns another state again."""
         y, known = state.copy(), new.tobytes()
-        again = self._called(self._function, t, y, h)
+        again = self._called(t, y, h)
         if y.tobytes() != state.tobytes():
             raise InputError("changes its argument y; expected a new array")
         if again.tobytes() != known:
