@@ -119,7 +119,7 @@ def integrate(
         If the integrator does not fit the system, the state has a wrong shape or is off the
         manifold, the step does not divide the sample interval, a step size, a start time or a
         negative duration meets an adaptive integrator, or a history is asked of another; in
-        double-double also where a plugin's numbers are doubles, and of dop853, which has none.
+        double-double also where a plugin's numbers are doubles, and of SciPy's solvers.
 
     Warns
     -----

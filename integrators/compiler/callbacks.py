@@ -9,6 +9,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
@@ -179,3 +180,14 @@ class JittedField:
 
 
 jitted_field = functools.lru_cache(maxsize=256)(JittedField)
+
+
+@functools.lru_cache(maxsize=256)
+def with_field(step: Callable[..., Any], field: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled step of (t, y, h) alone: Numba takes 4 µs to see that a field is a function."""
+
+    @numba.njit
+    def taken(t: float, y: np.ndarray, h: float) -> Any:
+        return step(field, t, y, h)
+
+    return taken

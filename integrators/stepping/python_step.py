@@ -6,6 +6,7 @@ until the loop is over. Then it is raised as an `InputError` with file and line;
 """
 
 import contextlib
+import functools
 import inspect
 import math
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from integrators.compiler.callbacks import Callback, JittedField, is_jitted
+from integrators.compiler.callbacks import Callback, JittedField, is_jitted, with_field
 from integrators.errors import GeosweepError, InputError, short_repr
 
 Step = Callable[..., np.ndarray]
@@ -211,7 +212,11 @@ class PythonStep(PythonFunction):
         super().__init__("step", step, rows, rows + 1)  # a row for the number of evaluations
         self.most_seconds = most_seconds
         self._field = function if isinstance(function, JittedField) else None
-        self._function = function if self._field is None else self._field.function
+        self._called = (
+            functools.partial(step, function)
+            if self._field is None
+            else with_field(step, self._field.function)
+        )
         self._shape = (rows, 3)
         self._calls, self._counted, self._declared = calls, counted, evaluations
         self._in_a_step = 0  # evaluations of a jitted one
@@ -247,7 +252,7 @@ class PythonStep(PythonFunction):
         self._calls.count = 0
         try:
             with np.errstate(all="ignore"):  # a run that blows up has inf and NaN
-                new = self._called(self._function, t, y, h)
+                new = self._called(t, y, h)
             if type(new) is not np.ndarray or new.shape != y.shape or new.dtype != y.dtype:
                 self._refuse(new, f"an array of float64, shape {self._shape}")
             count = self._calls.count
@@ -265,7 +270,7 @@ class PythonStep(PythonFunction):
     ) -> None:
         """Raise `InputError` if a call changes its argument, or returns another state again."""
         y, known = state.copy(), new.tobytes()
-        again = self._called(self._function, t, y, h)
+        again = self._called(t, y, h)
         if y.tobytes() != state.tobytes():
             raise InputError("changes its argument y; expected a new array")
         if again.tobytes() != known:

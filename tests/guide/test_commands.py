@@ -84,7 +84,7 @@ def shared(tmp_path_factory, command):
     """A directory with the studies that the pages name, and the stores that they begin with."""
     path = tmp_path_factory.mktemp("guide")
     # A file wins over the packaged study.
-    for name in ("quickstart", "round-off", "all-properties"):
+    for name in ("quickstart", "round-off", "all-properties", "solvers"):
         (path / name).write_text(small(name))
     (path / "mclachlan-sections").write_text(SECTIONS)
     (path / "my-study.toml").write_text(small("my-study", "order"))
