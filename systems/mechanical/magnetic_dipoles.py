@@ -19,7 +19,7 @@ import numpy as np
 from integrators.compiler.blocks import eights, gathered, scatter
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import WIDTH, hsum, with_lane
-from integrators.compiler.views import as_lanes, flattened, members, rows_of
+from integrators.compiler.views import as_lanes, flattened, frame, members, rows_of
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Quantity, Start
@@ -28,6 +28,7 @@ from systems.mechanical.base import DampedSystem, axes_along
 
 PERMEABILITY = 1e-7  # μ0/4π, N A⁻²
 TICKS = (0.0, 0.024, 0.048, 0.072)
+own_sums = frame(3 * WIDTH)  # of eight rows, by component
 GRID = tuple((x, y, 0.0) for y in TICKS for x in TICKS)
 
 
@@ -49,6 +50,26 @@ def field(q, member, p, first):
     return x + y + z
 
 
+@inlined
+def field_side_by_side(q, p, first, out, sums):
+    """The same of eight trajectories at once, into `out`, which is flat, from element `first` on.
+
+    In lanes this is faster than one trajectory after another, and equal to the last bit.
+    """
+    n, size = q.shape[0], out.shape[0]
+    columns = eights(p, 3 * n * first, 3 * n)
+    for k in range(WIDTH):
+        for c in range(3):
+            sums[3 * k + c] = columns[c, k] * q[0, c]
+    for j in range(1, n):
+        for k in range(WIDTH):
+            for c in range(3):
+                sums[3 * k + c] = sums[3 * k + c] + columns[3 * j + c, k] * q[j, c]
+    for k in range(WIDTH):
+        if first + k < size:
+            out[first + k] = sums[3 * k] + sums[3 * k + 1] + sums[3 * k + 2]
+
+
 @kernel(state_value)
 def potential(t, q, p):
     """V = ½ q·K q, trajectory by trajectory."""
@@ -65,8 +86,13 @@ def potential(t, q, p):
 
 @kernel()
 def potential_gradient(t, q, p, out, work):
-    """∂V/∂q = K q, (3.25), trajectory by trajectory."""
+    """∂V/∂q = K q, (3.25)."""
     positions, g = members(q), members(flattened(out))
+    if g.shape[1] == WIDTH:
+        sums = own_sums(out)
+        for first in range(0, g.shape[0], WIDTH):
+            field_side_by_side(q, p, first, flattened(out), sums)
+        return
     for member in range(g.shape[1]):
         for first in range(0, g.shape[0], WIDTH):
             scatter(field(positions, member, p, first), g, first, 1, member)
