@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from integrators.compiler.kernels import Kernel
-from integrators.compiler.vectors import axpy, get, increment, put, scale
-from integrators.compiler.views import rows_of, tail
+from integrators.compiler.lanes import fma
+from integrators.compiler.vectors import axpy, get, increment, scale
+from integrators.compiler.views import flattened, rows_of, tail
 from integrators.errors import InputError
 from integrators.forms.flows import Form, VectorField
 from integrators.method import FORMULATION, Integrator, Method
@@ -40,18 +41,25 @@ def _advance(
 ):
     size = y.shape[0]
     stages = int(options[0])
-    low, argument = rows_of(memory, 0, size), rows_of(work, 0, size)
+    low, argument, start = rows_of(memory, 0, size), rows_of(work, 0, size), flattened(y)
     scratch = tail(work, 3 * size * (stages + 1))
     for k in range(first, first + count):
         for s in range(stages):
             weights = tail(constants, 2 * stages + s * stages)
-            for i in range(size):
-                total = get(y, i)
-                for r in range(s):
-                    if weights[r] != 0.0:
-                        slope = rows_of(work, 3 * size * (r + 1), size)
-                        total = axpy(h * weights[r], get(slope, i), total)
-                put(argument, i, total)
+            begun = False
+            for r in range(s):
+                if weights[r] != 0.0:
+                    slope, share = tail(work, 3 * size * (r + 1)), h * weights[r]
+                    if begun:
+                        for i in range(3 * size):
+                            work[i] = fma(share, slope[i], work[i])
+                    else:
+                        for i in range(3 * size):
+                            work[i] = fma(share, slope[i], start[i])
+                    begun = True
+            if not begun:
+                for i in range(3 * size):
+                    work[i] = start[i]
             slope = rows_of(work, 3 * size * (s + 1), size)
             field(t0 + k * h + constants[stages + s] * h, argument, p, slope, scratch)
         for i in range(size):

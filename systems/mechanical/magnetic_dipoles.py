@@ -19,7 +19,7 @@ import numpy as np
 from integrators.compiler.blocks import eights, gathered, scatter
 from integrators.compiler.kernels import inlined, kernel, state_value
 from integrators.compiler.lanes import WIDTH, hsum, with_lane
-from integrators.compiler.views import as_lanes, flattened, members, rows_of
+from integrators.compiler.views import as_lanes, flattened, frame, members, rows_of
 from integrators.errors import InputError, check_number
 from integrators.forms.forms import SpheresLagrangian
 from systems.base import Convergence, Quantity, Start
@@ -28,6 +28,7 @@ from systems.mechanical.base import DampedSystem, axes_along
 
 PERMEABILITY = 1e-7  # μ0/4π, N A⁻²
 TICKS = (0.0, 0.024, 0.048, 0.072)
+own_sums, own_totals = frame(3 * WIDTH), frame(WIDTH)  # of eight rows, by component or not
 GRID = tuple((x, y, 0.0) for y in TICKS for x in TICKS)
 
 
@@ -49,11 +50,49 @@ def field(q, member, p, first):
     return x + y + z
 
 
+@inlined
+def field_side_by_side(q, p, first, sums):
+    """The same of eight trajectories at once, into every third of `sums`.
+
+    In lanes this is faster than one trajectory after another, and equal to the last bit.
+    """
+    n = q.shape[0]
+    columns = eights(p, 3 * n * first, 3 * n)
+    for k in range(WIDTH):
+        for c in range(3):
+            sums[3 * k + c] = columns[c, k] * q[0, c]
+    for j in range(1, n):
+        for k in range(WIDTH):
+            for c in range(3):
+                sums[3 * k + c] = sums[3 * k + c] + columns[3 * j + c, k] * q[j, c]
+    for k in range(WIDTH):
+        sums[3 * k] = sums[3 * k] + sums[3 * k + 1] + sums[3 * k + 2]
+
+
+@inlined
+def potential_side_by_side(q, p):
+    """½ q·K q of eight trajectories at once."""
+    x, sums, totals = flattened(q), own_sums(q), own_totals(q)
+    for first in range(0, x.shape[0], WIDTH):
+        field_side_by_side(q, p, first, sums)
+        for k in range(WIDTH):
+            if first == 0:
+                totals[k] = 0.0 * x[0]
+            if first + k < x.shape[0]:
+                product = x[first + k] * sums[3 * k]
+                totals[k] = product if first == 0 else totals[k] + product
+    a = (totals[0] + totals[4]) + (totals[2] + totals[6])  # as `hsum`
+    b = (totals[1] + totals[5]) + (totals[3] + totals[7])
+    return 0.5 * (a + b)
+
+
 @kernel(state_value)
 def potential(t, q, p):
-    """V = ½ q·K q, trajectory by trajectory."""
+    """V = ½ q·K q."""
     positions, value = members(q), q[0, 0]
     x = flattened(positions)
+    if x.shape[1] == WIDTH:
+        return potential_side_by_side(q, p)
     for member in range(x.shape[1]):
         total = gathered(x, 0, 1, member, 0.0) * field(positions, member, p, 0)
         for first in range(WIDTH, x.shape[0], WIDTH):
@@ -65,8 +104,16 @@ def potential(t, q, p):
 
 @kernel()
 def potential_gradient(t, q, p, out, work):
-    """∂V/∂q = K q, (3.25), trajectory by trajectory."""
+    """∂V/∂q = K q, (3.25)."""
     positions, g = members(q), members(flattened(out))
+    if g.shape[1] == WIDTH:
+        flat, sums = flattened(out), own_sums(out)
+        for first in range(0, g.shape[0], WIDTH):
+            field_side_by_side(q, p, first, sums)
+            for k in range(WIDTH):
+                if first + k < g.shape[0]:
+                    flat[first + k] = sums[3 * k]
+        return
     for member in range(g.shape[1]):
         for first in range(0, g.shape[0], WIDTH):
             scatter(field(positions, member, p, first), g, first, 1, member)

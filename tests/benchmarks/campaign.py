@@ -14,7 +14,7 @@ half-width of its interval: at most 1, and none is seen.
 statistics of every step. Its ideal is the `cpu_time` of the runs over the number of cores;
 `by_hand.py` computes the same with the library alone.
 
-``--quick`` takes 2e7 steps, and a tenth of the short runs. Exit code 3: a figure does not hold.
+``--quick`` takes 2e7 steps. Exit code 3: a figure does not hold.
 """
 
 import os
@@ -68,10 +68,9 @@ def many(folder, given):
     """Rows about many short runs."""
     rows, _ = [], _seconds_of_many(folder, "first", 16, 1_000, 10)  # which compiles
     for runs, steps, samples, most in SIZES:
-        count = runs // 10 if given.quick else runs
-        name = f"{count:,} runs of {steps:,} steps"
-        wall, ideal = _seconds_of_many(folder, f"of-{steps}", count, steps, samples)
-        sizes = map(str, (count, MANY_STEP, steps, samples, folder / f"by-hand-{steps}.zarr"))
+        name = f"{runs:,} runs of {steps:,} steps"
+        wall, ideal = _seconds_of_many(folder, f"of-{steps}", runs, steps, samples)
+        sizes = map(str, (runs, MANY_STEP, steps, samples, folder / f"by-hand-{steps}.zarr"))
         began = time.perf_counter()
         subprocess.run([sys.executable, HERE / "by_hand.py", *sizes], check=True)
         by_hand = time.perf_counter() - began
@@ -161,7 +160,7 @@ def long(folder, given):
 def main():
     """Measure and print; the exit code."""
     parts = {"long": long, "many": many}
-    parser = options(__doc__, "2e7 steps, and a tenth of the runs", parts)
+    parser = options(__doc__, "2e7 steps", parts)
     parser.add_argument("--steps", type=float, default=1e8, help="1e8 unless given")
     given = parser.parse_args()
     given.steps = 20_000_000 if given.quick else int(given.steps)

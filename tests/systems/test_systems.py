@@ -10,6 +10,7 @@ import systems
 from integrators import InputError
 from integrators.forms.forms import velocities
 from integrators.forms.hamiltonians import NambuHamiltonian
+from systems.ensembles import draw_spins, generator
 from systems.mechanical.base import MechanicalSystem
 from systems.rigid.base import RigidSystem
 
@@ -156,3 +157,11 @@ def test_gravity_of_the_other_sign_turns_the_picture_upside_down(chain):
     end = Case(mirrored, state, "mirrored").exact(chain.time_scale)
     q, omega = np.split(chain.exact(chain.time_scale), 2)
     np.testing.assert_allclose(end, np.vstack([flip * q, -flip * omega]), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32, 2**130 + 17])
+def test_members_are_drawn_by_the_generator_of_each(seed):
+    members = [0, 5, 2**31]
+    drawn = draw_spins(3, seed, members, unit=False)
+    each = [generator(seed, member).standard_normal((3, 3)) for member in members]
+    assert drawn.tobytes() == np.array(each).tobytes()
