@@ -163,7 +163,7 @@ def _solve(
     times: np.ndarray,
     tolerance: float,
     bound: StepBound,
-    statistics: bool,
+    statistics: int,
     history: bool = False,
     checkpoint: np.ndarray | None = None,
     most: int | None = None,
@@ -190,7 +190,7 @@ class Path(ABC):
         times: np.ndarray,
         tolerance: float,
         bound: StepBound,
-        statistics: bool,
+        statistics: int,
         checkpoint: np.ndarray | None = None,
     ) -> None:
         self.problem, self.times, self.tolerance, self.bound = problem, times, tolerance, bound
@@ -211,7 +211,7 @@ class Path(ABC):
         self.step_sizes = np.full(samples + 1, np.nan)
         self.rejected_so_far = np.full(samples + 1, np.nan)
         self.rejected_so_far[0] = self.carried[REJECTED]
-        size = samples if statistics else 0
+        self.every, size = statistics, samples if statistics else 0
         self.statistics = np.full((size, status_of.MONITORED, status_of.STATISTICS), np.nan)
         # Ends of steps that are in the statistics of no interval yet.
         waits = self.time > times[0] and not self.carried[COUNTED]
@@ -311,7 +311,7 @@ class Path(ABC):
             inside = [end for end in self.ends if end[0] <= t]
             self.ends = self.ends[len(inside) :]
             self._gather(inside)
-            if steps := self.carried[WITHIN]:
+            if steps := -(-self.carried[WITHIN] // self.every):
                 out = self.statistics[i - 1]
                 out[:] = self._unfinished
                 out[:, [status_of.MEAN, status_of.ABS_MEAN]] /= steps
@@ -327,11 +327,13 @@ class Path(ABC):
         self.carried[WITHIN], self.carried[STATISTICS:] = 0.0, 0.0
 
     def _gather(self, ends: list[tuple[float, np.ndarray]]) -> None:
-        """Add the ends of some steps to the statistics, one after the other."""
-        if not ends:
+        """Add the ends of some steps, of one in `every`, to the statistics, one after the other."""
+        within = int(self.carried[WITHIN])
+        self.carried[WITHIN] += len(ends)
+        if not (seen := ends[-within % self.every :: self.every]):
             return
-        errors = self._evaluate_monitor(*zip(*ends, strict=True)) - self.carried[BASELINE:WITHIN]
-        found, sizes, begun = self._unfinished, np.abs(errors), self.carried[WITHIN] > 0.0
+        errors = self._evaluate_monitor(*zip(*seen, strict=True)) - self.carried[BASELINE:WITHIN]
+        found, sizes, begun = self._unfinished, np.abs(errors), within > 0
         for row, values, of in (
             (status_of.MEAN, errors, np.add),
             (status_of.ABS_MEAN, sizes, np.add),
@@ -339,9 +341,8 @@ class Path(ABC):
             (status_of.MAXIMUM, errors, np.maximum),
             (status_of.ABS_MAX, sizes, np.maximum),
         ):
-            every = np.concatenate([found[None, :, row], values]) if begun else values
-            found[:, row] = of.accumulate(every)[-1]
-        self.carried[WITHIN] += len(ends)
+            together = np.concatenate([found[None, :, row], values]) if begun else values
+            found[:, row] = of.accumulate(together)[-1]
 
     def _evaluate_monitor(self, times: Sequence[float], flat: Sequence[np.ndarray]) -> np.ndarray:
         """The monitored quantities of flat states at `times`, shape (states, MONITORED)."""

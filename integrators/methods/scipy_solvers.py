@@ -7,6 +7,9 @@ most; one that goes on in the same process keeps its solver.
 
 Evaluations are all calls of the vector field, those for Jacobians by differences too.
 
+Radau and BDF solve linear systems by LAPACK: their last bits depend on the machine's, and on its
+number of threads, which is one on workers.
+
 L. Petzold, *Automatic selection of methods for solving stiff and nonstiff systems of ordinary
 differential equations* (1983); E. Hairer and G. Wanner, *Solving Ordinary Differential Equations
 II* (1996), section IV.8; L. F. Shampine and M. W. Reichelt, *The MATLAB ODE suite* (1997).
@@ -74,7 +77,7 @@ class _Solve:
         times: np.ndarray,
         tolerance: float,
         bound: StepBound,
-        statistics: bool,
+        statistics: int,
         history: bool = False,
         checkpoint: np.ndarray | None = None,
         most: int | None = None,

@@ -240,6 +240,24 @@ def test_what_cannot_go_on_together_or_at_all():
         run_adaptive(adaptive, start.repeat(2, axis=0), [0.0, 1.0], 1e-3, most=1)
 
 
+@pytest.mark.parametrize("name", ["rk45", "dop853", "scipy_bdf"])
+def test_adaptive_statistics_of_one_step_in_so_many(name):
+    """The first step of an interval, and every third from there, in pieces as at once."""
+    chain = systems.get("spherical_pendulum_chain")
+    problem, start = integrators.get(name).bind(chain), chain.start("lee")[None]
+    times = np.linspace(0.0, 6.0, 4)
+    first, some, all_of_them = (
+        run_adaptive(problem, start, times, 1e-5, every) for every in (10**6, 3, 1)
+    )
+    spread = [np.ptp(run.statistics[0, :, 0, :3], axis=1) for run in (first, some, all_of_them)]
+    assert np.all(spread[0] == 0.0) and np.all((spread[1] > 0.0) & (spread[1] <= spread[2]))
+
+    def piece(after, checkpoints):
+        return run_adaptive(problem, start, times[after:], 1e-5, 3, checkpoints=checkpoints, most=2)
+
+    assert_same(in_short_pieces(piece, len(times) - 1), some)
+
+
 @pytest.mark.parametrize(("name", "counted"), [("rk4", "rk45"), ("variational", "dop853")])
 @pytest.mark.parametrize("fails", [False, True])
 def test_equal_steps_stop_while_they_are_counted_and_between_samples(name, counted, fails):

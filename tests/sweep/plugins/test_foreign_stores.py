@@ -131,6 +131,7 @@ READING = {
     "plot": ["plot", "energy", STORE, "-o", "energy.svg"],
     "plot of all": ["plot", STORE, "-o", "figures"],
     "report": ["report", STORE, "-o", "report.html"],
+    "atlas": ["atlas", STORE, "-o", "atlas"],
     "export": ["export", STORE, "out.nc"],
     "export of a table": ["export", STORE, "out.csv"],
     "cancel": ["cancel", STORE],
@@ -153,7 +154,14 @@ COMPUTING = {
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # it asks for encryption; something was found
 NO_STORE = {"init", "new", "schema", "reproduce", "guide"}
 SERVING = {"serve"}  # until it is ended
-SLOW = ("plot of all", "report", "recommend", "extend", "run of a study that goes on from it")
+SLOW = (
+    "plot of all",
+    "report",
+    "atlas",
+    "recommend",
+    "extend",
+    "run of a study that goes on from it",
+)
 
 
 def some(names):
