@@ -171,12 +171,12 @@ def grow_store_to_study(
     attributes : dict, optional
         Further attributes of the root, besides those of the study.
     """
-    root = store.root("a", check)
+    root = store.root("w-" if check is None else "a", check)
     root.require_group(INTERNAL)
     cut_short = any(is_growing(store, name) for name in arrays.experiment_group_names(root))
     for entry in entries:
-        if not any((store.place / entry.name).glob(f"*/{METADATA}")):
-            forget_group(store, entry.name, check or (lambda: None))
+        if check and not any((store.place / entry.name).glob(f"*/{METADATA}")):
+            forget_group(store, entry.name, check)
         _forget_ends_of_other_kernels(store, root, entry.name, check)
         _create_or_grow_experiment_group(root, entry)
     groups = arrays.experiment_group_names(root)
@@ -200,6 +200,7 @@ def grow_store_to_study(
             **(attributes or {}),
         }
     )
+    root.store.write_metadata()
     written = None if cut_short else root.store.written
     note_coordinates(store, [*groups, *map(references_group_name, groups)], check, written)
     consolidate_zarr_metadata(store, check)
