@@ -137,7 +137,7 @@ def open_root_group(
 ) -> StoredGroup:
     """Open the root group of a store, from its own metadata, not from the consolidated copy."""
     configure_zarr()
-    store = PlaceStore(place, check=check)
+    store = PlaceStore(place, check=check, is_new=mode == "w-")
     return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sweep.store import arrays, checkpoints, files, provenance
 from sweep.store.arrays import (
+    INITIAL_CHUNK,
     Layout,
     StoredArray,
     StoredGroup,
@@ -171,12 +172,12 @@ def grow_store_to_study(
     attributes : dict, optional
         Further attributes of the root, besides those of the study.
     """
-    root = store.root("a", check)
+    root = store.root("w-" if check is None else "a", check)
     root.require_group(INTERNAL)
     cut_short = any(is_growing(store, name) for name in arrays.experiment_group_names(root))
     for entry in entries:
-        if not any((store.place / entry.name).glob(f"*/{METADATA}")):
-            forget_group(store, entry.name, check or (lambda: None))
+        if check and not any((store.place / entry.name).glob(f"*/{METADATA}")):
+            forget_group(store, entry.name, check)
         _forget_ends_of_other_kernels(store, root, entry.name, check)
         _create_or_grow_experiment_group(root, entry)
     groups = arrays.experiment_group_names(root)
@@ -188,7 +189,7 @@ def grow_store_to_study(
         plugin.name: {"sha256": plugin.hash, "source": plugin.text}
         for plugin in study.library.plugins
     }
-    root.attrs.update(
+    root.update_attributes(
         {
             "format_version": FORMAT_VERSION,
             "study_name": study.name,
@@ -200,6 +201,7 @@ def grow_store_to_study(
             **(attributes or {}),
         }
     )
+    root.store.write_metadata()
     written = None if cut_short else root.store.written
     note_coordinates(store, [*groups, *map(references_group_name, groups)], check, written)
     consolidate_zarr_metadata(store, check)
@@ -401,9 +403,13 @@ def create_or_grow_reference_arrays(
     _create_or_grow_checkpoints(root, name, len(row_of), longest, layout)
     run_id = _coordinate("run_id", str, "run")
     made = create_or_grow_arrays(group, [INITIAL_STATE, run_id], sizes)
-    for i in range(len(references.ids)) if states_anew else fresh:
-        states = table.initial_states(references.first_run[i : i + 1])
-        _write_states(made[INITIAL_STATE.name], np.array([row_of[references.ids[i]]]), states)
+    which = np.arange(len(references.ids)) if states_anew else np.array(fresh, dtype=int)
+    begins = np.diff(table.take(references.first_run[which]).system_index, prepend=-1) != 0
+    begins[::INITIAL_CHUNK] = True
+    for mine in np.split(which, np.flatnonzero(begins))[1:]:  # some references of one system
+        places = np.array([row_of[run_id] for run_id in references.ids[mine]])
+        states = table.initial_states(references.first_run[mine])
+        _write_states(made[INITIAL_STATE.name], places, states)
     made["run_id"][:] = np.array([*row_of], dtype=object)
 
 
@@ -475,7 +481,7 @@ def _write_group_attributes(group: StoredGroup, entry: ExperimentDiff, system: "
             "family": made.family,
         }
     parameters = {"name": system.name, "parameters": system.parameters}
-    group.attrs.update(
+    group.update_attributes(
         {
             "title": f"{entry.name}: {system.description}",
             "experiment": to_attribute_json(experiment.expanded()),
@@ -514,7 +520,7 @@ def write_run_coordinates(group: StoredGroup, entry: ExperimentDiff) -> None:
                 known[entry.rows[runs] - first] = values
                 values = known
             stored[name][first:last] = values.astype(object) if values.dtype.kind == "U" else values
-    group.attrs.update(
+    group.update_attributes(
         {
             "coordinates": " ".join(["run_id", *(name for name in names if name != "run")]),
             "scanned": [name for name in names if name in scanned],

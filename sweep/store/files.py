@@ -30,7 +30,7 @@ from sweep.store.backends.places import (
     read_bytes_or_none,
 )
 
-ZarrMode = Literal["r", "r+", "a"]
+ZarrMode = Literal["r", "r+", "a", "w-"]
 Index = tuple[int, ...]  # position of a chunk or shard along each dimension of its array
 RowNumbers = NDArray[np.integer]
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import xarray as xr
-from xarray.backends import BackendArray
+import zarr
+from xarray.backends import BackendArray, ZarrStore
 from xarray.core import indexing
 
 from integrators.errors import InputError, check_known, short_repr
@@ -74,16 +75,13 @@ def open_study(
             check_files_are_there(store, name)
     whole = store.absolute()
     unfolded = whole.unfolded_by_group()
-    source: Any = PlaceStore(whole.place, store.place)
+    source, copied = PlaceStore(whole.place, store.place), bool(store.consolidated)
+    root = zarr.open_group(source, mode="r", zarr_format=3, use_consolidated=copied)
     try:
-        tree = xr.open_datatree(
-            source,
-            engine="zarr",
-            chunks=None,
-            cache=chunks is None,
-            zarr_format=3,
-            consolidated=store.metadata.get("consolidated_metadata") is not None,
-        )
+        found = {
+            name: xr.open_dataset(ZarrStore(root[name], mode="r"), cache=chunks is None)
+            for name in store.experiments
+        }
     except (ValueError, KeyError) as error:
         raise InputError(
             f"an extension of {store} was interrupted, and its arrays do not agree ({error}); "
@@ -92,18 +90,18 @@ def open_study(
     with store.naming_damage():
         experiments = {
             name: _with_records_and_labels(
-                tree[name].to_dataset(),
+                data,
                 store,
                 whole.arrays_of_group(name, unfolded.get(name)),
                 is_cached=chunks is None,
             )
-            for name in store.experiments
+            for name, data in found.items()
         }
     if chunks is not None:
         sizes = {} if chunks == "auto" else chunks
         experiments = {name: _with_dask_series(data, sizes) for name, data in experiments.items()}
     result = xr.DataTree.from_dict(experiments)
-    result.attrs = tree.attrs
+    result.attrs = store.attributes
     return result
 
 

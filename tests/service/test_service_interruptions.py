@@ -133,10 +133,10 @@ def check_reader(known, store):
     return seen
 
 
-FEW = [pytest.param("run", "", (270, 970, 1021), id="run-new, computing, folding")]
+FEW = [pytest.param("run", "", (70, 270, 330), id="run-new, computing, folding")]
 MANY = [
-    ("run", "", 190), ("run", "a.zarr", 60), ("grow", "a.zarr", 90), ("extend", "a.zarr", 95),
-    ("merge", "", 200), ("repair", "a.zarr", 7),
+    ("run", "", 70), ("run", "a.zarr", 60), ("grow", "a.zarr", 75), ("extend", "a.zarr", 80),
+    ("merge", "", 60), ("repair", "a.zarr", 7),
 ]  # fmt: skip
 
 
@@ -175,8 +175,8 @@ def test_killed_at_any_operation(action, below, every, whole, tmp_path, done):
 
 FEW_ZOMBIES = [pytest.param("run", "a.zarr", (146,), id="run-computing")]
 MANY_ZOMBIES = [
-    ("run", "", 310), ("run", "a.zarr", 83), ("grow", "a.zarr", 131), ("extend", "a.zarr", 141),
-    ("merge", "", 230), ("repair", "a.zarr", 11),
+    ("run", "", 110), ("run", "a.zarr", 83), ("grow", "a.zarr", 131), ("extend", "a.zarr", 141),
+    ("merge", "", 75), ("repair", "a.zarr", 11),
 ]  # fmt: skip
 
 

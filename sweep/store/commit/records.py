@@ -308,6 +308,12 @@ def put_durably(
         sync_directories([place.parent])
 
 
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write a file of a directory that nobody else reads, before `sync_tree` makes it durable."""
+    with _open_new_file(path) as file:
+        file.write(data)
+
+
 def change_object(
     place: ObjectPlace,
     change: Callable[[bytes | None], bytes | None],

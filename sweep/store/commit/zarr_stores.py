@@ -5,8 +5,10 @@ Data that zarr cannot read or decode raise `Damaged`, with the names of store, a
 
 import asyncio
 import contextlib
+import copy
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Self
 
 from zarr.abc.store import ByteRequest
@@ -14,7 +16,7 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import register_pipeline
-from zarr.storage import LocalStore, StorePath, WrapperStore
+from zarr.storage import LocalStore, MemoryStore, StorePath, WrapperStore
 
 from integrators.errors import GeosweepError
 from sweep.errors import Damaged
@@ -25,7 +27,7 @@ from sweep.store.backends.places import (
     WriteCheck,
     read_bytes_or_none,
 )
-from sweep.store.commit.records import Ledger, ledger_entry, put_durably
+from sweep.store.commit.records import Ledger, ledger_entry, put_durably, write_new_file
 from sweep.store.files import (
     CHUNK_KEY,
     damage_of_store,
@@ -47,8 +49,9 @@ class PlaceStore(WrapperStore[ZarrStore]):
         The name of the store in messages.
     check : callable, optional
         Called before each write takes effect; may raise. Writes are then those of `put_durably`.
-    inner : zarr.abc.store.Store, optional
-        Zarr's own store of the place.
+    is_new : bool
+        Whether this is a new store, in a directory that nobody else reads. Its metadata, which zarr
+        reads and writes again for each array and attribute, are in memory until `write_metadata`.
 
     Attributes
     ----------
@@ -61,24 +64,36 @@ class PlaceStore(WrapperStore[ZarrStore]):
         place: Place,
         called: Place | None = None,
         check: WriteCheck | None = None,
-        inner: ZarrStore | None = None,
+        is_new: bool = False,
     ) -> None:
-        if inner is None:
+        self._metadata: dict[str, Buffer] = {}  # of a new store
+        inner: ZarrStore
+        if is_new:
+            inner = MemoryStore(self._metadata)
+        else:
             inner = place.zarr_store() if isinstance(place, ObjectPlace) else LocalStore(place)
         super().__init__(inner)
         self.place, self.called, self._check = place, called or place, check
         self.written = Ledger()
 
     def _with_store(self, store: ZarrStore) -> Self:
-        new = type(self)(self.place, self.called, self._check, store)
-        new.written = self.written
+        new = copy.copy(self)
+        new._store = store
         return new
+
+    def write_metadata(self) -> None:
+        """Write the metadata of a new store."""
+        for key, value in self._metadata.items():
+            write_new_file(Path(str(self.place), key), value.to_bytes())
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """As zarr's method; raises `Damaged` if the file cannot be read."""
         try:
+            if isinstance(self._store, MemoryStore) and not key.endswith(METADATA):
+                found = read_bytes_or_none(self.place / key)
+                return None if found is None else prototype.buffer.from_bytes(found)
             data = await self._store.get(key, prototype, byte_range)
             if data is None and isinstance(self._store, LocalStore):
                 read_bytes_or_none(
@@ -99,13 +114,15 @@ class PlaceStore(WrapperStore[ZarrStore]):
 
     async def set(self, key: str, value: Buffer) -> None:
         """As zarr's method."""
-        data = value.to_bytes()
-        if self._check is None:
-            await self._store.set(key, value)
-        else:
+        data, is_chunk = value.to_bytes(), CHUNK_KEY.fullmatch(key)
+        if self._check is not None:
             self._check_writable()
             await asyncio.to_thread(put_durably, self.place / key, data, self._check)
-        if CHUNK_KEY.fullmatch(key):
+        elif is_chunk:
+            write_new_file(Path(str(self.place), key), data)
+        else:
+            await self._store.set(key, value)
+        if is_chunk:
             self.written[key] = ledger_entry(data)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
