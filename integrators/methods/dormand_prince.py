@@ -328,6 +328,8 @@ class Path(ABC):
 
     def _gather(self, ends: list[tuple[float, np.ndarray]]) -> None:
         """Add the ends of some steps, of one in `every`, to the statistics, one after the other."""
+        if not ends:  # as ever without statistics
+            return
         within = int(self.carried[WITHIN])
         self.carried[WITHIN] += len(ends)
         if not (seen := ends[-within % self.every :: self.every]):

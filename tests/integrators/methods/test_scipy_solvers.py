@@ -41,16 +41,18 @@ def test_states_steps_and_evaluations_are_scipys(name):
     assert 0.8 * len(calls) < run.counters["evaluations"][0] <= len(calls)
 
 
+@pytest.mark.parametrize("statistics", [0, 1])
 @pytest.mark.parametrize("name", SOLVERS)
-def test_another_process_goes_on_where_it_stood(name, monkeypatch):
+def test_another_process_goes_on_where_it_stood(name, statistics, monkeypatch):
     """Within the steps of one solver, and where it is begun anew."""
     monkeypatch.setattr(scipy_solvers, "ANEW", 10)
-    whole = run_adaptive(bound_to(name), START[None], TIMES, 1e-5, True)
+    whole = run_adaptive(bound_to(name), START[None], TIMES, 1e-5, statistics)
     states, first, checkpoints = [whole.states[:, :1]], 0, None
     while first < 20:
         part = run_adaptive(
-            bound_to(name), START[None], TIMES[first:], 1e-5, True, checkpoints=checkpoints, most=5
-        )
+            bound_to(name), START[None], TIMES[first:], 1e-5, statistics,
+            checkpoints=checkpoints, most=5,
+        )  # fmt: skip
         checkpoints, first = part.checkpoints, first + part.states.shape[1] - 1
         states.append(part.states[:, 1:])
     np.testing.assert_array_equal(np.concatenate(states, axis=1), whole.states)
