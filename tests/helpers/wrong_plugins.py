@@ -111,7 +111,7 @@ WRONG = (
         "double_well",
         "= -2.0 * p[0] * q[0, 2]",
         "= 2.0 * p[0] * q[0, 2]",
-        said="potential_gradient of 'double_well'",
+        said="the differences of well give",
     ),
     of_system(
         "gradient: of a Nambu system",
