@@ -8,6 +8,7 @@ to a system's form it becomes a `stepping.problem.Problem`, which the stepping l
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -139,6 +140,8 @@ class Method:
         Name of the construction, within which methods are compared; by default its own name.
     sources : tuple of str
         Its sources: keys of `bibliography.entries`, or whole BibTeX entries.
+    extra : str
+        Package that it needs, which the extra of that name installs.
     """
 
     name: str
@@ -165,10 +168,20 @@ class Method:
     example: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     family: str = ""
     sources: tuple[str, ...] = ()
+    extra: str = ""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the package is here that it needs."""
+        return not self.extra or find_spec(self.extra) is not None
 
     def fits(self, form: Form) -> bool:
         """Whether `form` is, or yields, one that the method takes, and suits it."""
-        return any(_offers_form(form, wanted) for wanted in self.forms) and self.suits(form)
+        return (
+            self.is_installed
+            and any(_offers_form(form, wanted) for wanted in self.forms)
+            and self.suits(form)
+        )
 
     @property
     def compositions(self) -> dict[str, AnyComposition]:
@@ -523,6 +536,12 @@ class Integrator:
 
     def check(self, system: SystemOrForm) -> None:
         """Raise `InputError` unless `system` offers a form that the method takes."""
+        if not self.method.is_installed:
+            extra = self.method.extra
+            raise InputError(
+                f"{self.name!r} needs the package {extra}, which is not here: "
+                f"pip install 'geosweep[{extra}]'"
+            )
         form, name = form_of(system), system_name(system)
         if self.method.fits(form):
             self._check_formulation(form, name)

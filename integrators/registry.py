@@ -9,13 +9,14 @@ from integrators.methods import dormand_prince
 from integrators.methods.commutator_free import COMMUTATOR_FREE_METHODS
 from integrators.methods.commutator_free_pairs import COMMUTATOR_FREE_PAIRS
 from integrators.methods.exact import METHOD as EXACT
+from integrators.methods.external.heyoka_taylor import METHOD as HEYOKA_TAYLOR
+from integrators.methods.external.scipy_solvers import SCIPY_SOLVERS
 from integrators.methods.hopf_lifts import COLLECTIVE_METHODS, RATTLE_SU2
 from integrators.methods.midpoints import ALL_MIDPOINTS
 from integrators.methods.munthe_kaas import RKMK_METHODS
 from integrators.methods.munthe_kaas_pairs import RKMK, RKMK54
 from integrators.methods.ode45 import RK45
 from integrators.methods.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
-from integrators.methods.scipy_solvers import SCIPY_SOLVERS
 from integrators.methods.splitting import SPLITTING
 from integrators.methods.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
 from integrators.methods.variational import VARIATIONAL
@@ -40,6 +41,7 @@ ALL_INTEGRATORS = (
     RK45,
     DOP853,
     *SCIPY_SOLVERS,
+    HEYOKA_TAYLOR,
 )
 
 

@@ -9,13 +9,15 @@ through `select`.
 Every operation is the correctly rounded IEEE one (or the scalar library function lane by
 lane), so that lanes are bitwise equal to scalar code whatever the width of the CPU's vectors.
 Products and sums are fused where `fma` says so, and nowhere else.
-In plain Python (``NUMBA_DISABLE_JIT=1``) the functions below work on floats; lanes within one
-trajectory (`integrators.compiler.blocks`) are arrays of eight floats there.
+In plain Python (``NUMBA_DISABLE_JIT=1``) the functions below work on floats, and on objects that
+have arithmetic and the functions as methods; lanes within one trajectory
+(`integrators.compiler.blocks`) are arrays of eight there.
 """
 
 import math
 import operator
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -343,6 +345,8 @@ def sqrt(x):
     -------
     number or lanes
     """
+    if not isinstance(x, Real):  # an expression
+        return x.sqrt()
     return math.sqrt(x) if x >= 0.0 else math.nan
 
 
@@ -380,6 +384,8 @@ def fma(a, b, c):
     rounded = a * b + c
     if np.ndim(rounded):
         return np.array([fma(*numbers) for numbers in np.broadcast(a, b, c)])
+    if not isinstance(rounded, Real):  # an expression
+        return rounded
     number = type(rounded)
     if not (math.isfinite(a) and math.isfinite(b)):
         return rounded
@@ -446,6 +452,8 @@ def _each_lane(function: Callable[[float], float]) -> Callable[[Any], Any]:
     """`function` of a float, lane by lane: Numba's own scalar implementation each time."""
 
     def wrapped(x):
+        if not isinstance(x, Real):
+            return getattr(x, function.__name__)()
         try:
             return function(x)
         except ValueError:  # outside the domain, where compiled code gives NaN, or −inf for log 0

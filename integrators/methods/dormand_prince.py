@@ -101,7 +101,7 @@ def solve(
     problem = _problem(form_of(system), {})
     tolerance = check_tolerance(tolerance)
     bound = StepBound(float(times[-1])) if bound is None else bound
-    solution = _solve(
+    solution = _Path.solve(
         problem, state, times, tolerance, bound, False, checkpoint=checkpoint, most=most,
         until=until,
     )  # fmt: skip
@@ -115,7 +115,9 @@ def checkpoint_size(rows: int) -> int:
 
 def _problem(form: Form, options: Mapping[str, Any]) -> AdaptiveProblem:
     carried = checkpoint_size(form.rows) - 3 * form.rows
-    return vector_field_problem(form, _solve, (loop.evaluation_kernel(DOUBLE),), options, carried)
+    return vector_field_problem(
+        form, _Path.solve, (loop.evaluation_kernel(DOUBLE),), options, carried
+    )
 
 
 def _bind(form: Form, integrator: Integrator) -> AdaptiveProblem:
@@ -155,23 +157,6 @@ def _slope(problem: AdaptiveProblem) -> Callable[[float, np.ndarray], np.ndarray
         return out.ravel()
 
     return slope
-
-
-def _solve(
-    problem: AdaptiveProblem,
-    state: np.ndarray,
-    times: np.ndarray,
-    tolerance: float,
-    bound: StepBound,
-    statistics: int,
-    history: bool = False,
-    checkpoint: np.ndarray | None = None,
-    most: int | None = None,
-    until: float = -math.inf,
-) -> Solution:
-    """Integrate one trajectory; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""
-    path = _Path(problem, state, times, tolerance, bound, statistics, checkpoint)
-    return path.run(history, most, until)
 
 
 class Path(ABC):
@@ -244,6 +229,24 @@ class Path(ABC):
     @abstractmethod
     def interpolate(self, t: float) -> np.ndarray:
         """The flat state at a time within the last step."""
+
+    @classmethod
+    def solve(
+        cls,
+        problem: AdaptiveProblem,
+        state: np.ndarray,
+        times: np.ndarray,
+        tolerance: float,
+        bound: StepBound,
+        statistics: int,
+        history: bool = False,
+        checkpoint: np.ndarray | None = None,
+        most: int | None = None,
+        until: float = -math.inf,
+    ) -> Solution:
+        """Integrate one trajectory; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""
+        path = cls(problem, state, times, tolerance, bound, statistics, checkpoint)
+        return path.run(history, most, until)
 
     def run(self, history: bool, most: int | None, until: float = -math.inf) -> Solution:
         """Integrate; see `adaptive.AdaptiveProblem`, and `solve` about `until`."""

@@ -71,10 +71,13 @@ def test_exact_states(name, entry):
 
 
 @pytest.mark.parametrize(
-    ("solver", "most"), [("scipy_lsoda", 3e3), ("scipy_radau", 10), ("scipy_bdf", 5e3)]
+    ("solver", "most"),
+    [("scipy_lsoda", 3e3), ("scipy_radau", 10), ("scipy_bdf", 5e3), ("heyoka_taylor", 1)],
 )
 def test_solvers_that_people_use_are_right_to_their_tolerance(solver, most):
     """To some tolerances in each step, and to as many more as neighbouring trajectories part."""
+    if solver == "heyoka_taylor":
+        pytest.importorskip("heyoka")
     for name, entry in (entry.values for entry in entries("exact")):
         run = integrators.integrate(
             system_of(name), integrators.get(solver), numbers(CASES[name]["initial"]),

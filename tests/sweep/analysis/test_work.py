@@ -142,7 +142,7 @@ def test_every_method_knows_its_family():
     assert families["splitting"] == "splitting"
     assert set(families.values()) == {
         "variational", "midpoint", "splitting", "exact", "rkmk", "commutator_free",
-        "symplectic_lie_group", "runge_kutta", "hopf_lift", "multistep",
+        "symplectic_lie_group", "runge_kutta", "hopf_lift", "multistep", "taylor",
     }  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Solvers of other libraries, as people use them."""
