@@ -353,6 +353,14 @@ def test_a_mistake_in_the_defaults_is_reported_once():
     assert len(problems(text)) == 1
 
 
+def test_a_wrong_duration_is_not_told_of_the_reference_besides():
+    changes = {"duration": "-1", "reference": '{ integrator = "dop853" }'}
+    (found,) = problems(one_experiment(**changes))
+    assert "experiment[0].duration: expected a positive" in found
+    both = "\n".join(problems(one_experiment(samples='"ten"', **changes)))
+    assert found in both and "experiment[0].samples: " in both and both.count("\n") == 1
+
+
 def test_missing_keys():
     for key, found in zip(("format", "name", "experiment"), problems(""), strict=True):
         assert found.startswith("s.toml:1: ") and f"'{key}'" in found and "missing" in found
