@@ -658,7 +658,7 @@ def _raise_problem(
             kinds = (_TABLES[part] for part in reversed(location) if part in _TABLES)
             check_known("key", key, next(kinds, table).model_fields)
         case "literal_error" if DECLARED in about["expected"] and not _is_misspelt(value):
-            raise expected(f'a number or "{DECLARED}"', value)
+            raise expected(f'a number in the system\'s unit of time, or "{DECLARED}"', value)
         case "literal_error" if about["expected"] == "False":
             raise expected('a table, { integrator = "dop853" }, or false for none', value)
         case "literal_error":

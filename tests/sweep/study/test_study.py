@@ -178,6 +178,7 @@ MISTAKES = [
     ("[0.0, 0.0, 1.0]", "[0, 0, 0]", "24: experiment[0].initial_condition[2].q: …no direction"),
     ("0.0],\n    ]", '"x"],]', "24: experiment[0].initial_condition[2].omega[1][2]: …number…'x'"),
     ("10.0\ns", "-1\ns", "29: experiment[0].duration: …positive…-1"),
+    ("10.0\ns", '"2 s"\ns', "29: experiment[0].duration: …number in the system's unit of time…2 s"),
     ("10.0\ns", "inf\ns", "29: experiment[0].duration: …finite number"),
     ("10.0\ns", "2020-02-02\ns", "29: experiment[0].duration: …2020-02-02"),
     ("samples = 100", "samples = 1e2", "30: experiment[0].samples: …integer…100.0"),
