@@ -675,6 +675,8 @@ def _raise_problem(
             raise expected(
                 f"a string, the name of {_NAMED[location[0]]}, or a table{table_of}", value
             )
+        case "list_type" if location[:1] == ("scan",):
+            raise expected("an array, or a range { start = 1, stop = 2, count = 5 }", value)
         case "too_short" if value == {}:
             raise expected("a table of conditions", value)
         case "too_long":

@@ -117,6 +117,7 @@ MISTAKES = [
     ("1.0, 1.0", "1.0, -1.0", "13: experiment[0].parameters.mass: …-1.0…expected"),
     ("1.0, 1.0", "1.0, nan", "13: experiment[0].parameters.mass[1]: …finite number…nan"),
     ("scan = {", "scan = { mass = [1, 2],", "14: experiment[0].scan.mass: …fixed by 'parameters'"),
+    ("[1.0, 9.81]", '"1..9"', "14: experiment[0].scan.gravity: …array, or a range { start…1..9"),
     ("9.81", '"a"', "14: experiment[0].scan.gravity[1]: …number…'a'"),
     ("9.81", "[1.0]", "14: experiment[0].scan.gravity[1]: …label"),
     ("9.81", "1", "14: experiment[0].scan.gravity[1]: …1…s.toml:14"),
