@@ -410,11 +410,18 @@ _group_of_axes = _must_be(
 )
 
 
-def _kind_of_statistics(value: object) -> str:
-    return "sparse" if isinstance(value, str) and re.search(r"\d|every ", value) else "one"
-
-
-Sparse = _name("every ([2-9]|[1-9][0-9]{1,8})", "'every N' for one step in N, from 2")
+_SPARSE = "every ([2-9]|[1-9][0-9]{1,8})"
+_statistics = _must_be(
+    '"every_step", "none", or "every N" for one step in N, from 2',
+    lambda value: type(value) is str and re.fullmatch(f"every_step|none|{_SPARSE}", value),
+)
+Statistics = Annotated[
+    str,
+    BeforeValidator(_statistics),
+    WithJsonSchema(
+        {"anyOf": [{"enum": ["every_step", "none"]}, {"type": "string", "pattern": f"^{_SPARSE}$"}]}
+    ),
+]
 
 
 # --- tables of a study ------------------------------------------------------------------------
@@ -439,9 +446,7 @@ class ExperimentTable(Table):
     duration: Declarable
     samples: Annotated[Any, OneOf(one=Integer, table=PerDecadeTable)]
     record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
-    statistics: Annotated[
-        Any, OneOf(_kind_of_statistics, one=Literal["every_step", "none"], sparse=Sparse)
-    ] = EVERY_STEP
+    statistics: Statistics = EVERY_STEP
     reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
     repeat: Annotated[Integer, Field(ge=1)] = 1
     max_steps: Annotated[Integer, Field(ge=1, le=2**53)] = MOST_STEPS
@@ -479,7 +484,7 @@ class ExperimentKeys(TypedDict, total=False):
     duration: Required[float | Literal["declared"]]
     samples: Required[int | Of]
     record: Sequence[str | Of]
-    statistics: Literal["every_step", "none"]
+    statistics: str
     reference: Of | Literal[False]
     repeat: int
     max_steps: int
@@ -653,7 +658,7 @@ def _raise_problem(
             kinds = (_TABLES[part] for part in reversed(location) if part in _TABLES)
             check_known("key", key, next(kinds, table).model_fields)
         case "literal_error" if DECLARED in about["expected"] and not _is_misspelt(value):
-            raise expected(f'a number or "{DECLARED}"', value)
+            raise expected(f'a number in the system\'s unit of time, or "{DECLARED}"', value)
         case "literal_error" if about["expected"] == "False":
             raise expected('a table, { integrator = "dop853" }, or false for none', value)
         case "literal_error":
@@ -670,6 +675,8 @@ def _raise_problem(
             raise expected(
                 f"a string, the name of {_NAMED[location[0]]}, or a table{table_of}", value
             )
+        case "list_type" if location[:1] == ("scan",):
+            raise expected("an array, or a range { start = 1, stop = 2, count = 5 }", value)
         case "too_short" if value == {}:
             raise expected("a table of conditions", value)
         case "too_long":

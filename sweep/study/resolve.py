@@ -61,7 +61,7 @@ from sweep.study.experiment import (
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.starts import Start, read_start
 from sweep.study.text import StudyText
-from sweep.study.time_axis import PerDecade, TimeAxis
+from sweep.study.time_axis import PerDecade, TimeAxis, checked_duration
 from sweep.study.variables import CHAOS, lyapunov_names
 from systems import System
 from systems.base import CONSERVED, Convergence
@@ -526,8 +526,9 @@ class _ExperimentResolver:
 
     @step()
     def duration(self) -> float:
-        declared = self["duration"] == model.DECLARED
-        return self._convergence("duration").duration if declared else float(self["duration"])
+        if self["duration"] == model.DECLARED:
+            return self._convergence("duration").duration
+        return checked_duration(float(self["duration"]))
 
     @step()
     def axis(self) -> TimeAxis:

@@ -62,7 +62,7 @@ class TimeAxis:
         InputError
             If the duration is not positive, or there is no interval.
         """
-        _check_duration(duration)
+        checked_duration(duration)
         if samples < 1:
             raise InputError(f"expected at least 1 interval, got {samples}", key="samples")
         _check_sample_count(samples)
@@ -308,7 +308,7 @@ class PerDecade(NamedTuple):
         InputError
             If a value is out of bounds, or `grid` does not divide the duration.
         """
-        _check_duration(duration)
+        checked_duration(duration)
         if not 1 <= self.per_decade <= MOST_PER_DECADE:
             raise InputError(
                 f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
@@ -374,14 +374,15 @@ def _times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.
     return np.reshape(exact, np.shape(marks))
 
 
-def _check_duration(duration: float) -> None:
-    """Raise `InputError` unless a duration is positive and within `SHORTEST` and `LONGEST`."""
+def checked_duration(duration: float) -> float:
+    """A duration; `InputError` unless it is positive and within `SHORTEST` and `LONGEST`."""
     if not 0 < duration < math.inf:
         raise InputError(f"expected a positive number, got {duration}", key="duration")
     if not SHORTEST <= duration <= LONGEST:
         raise InputError(
             f"expected a time from {SHORTEST:g} to {LONGEST:g}, got {duration:g}", key="duration"
         )
+    return duration
 
 
 def _describe_nearest_divisors(whole: float, ratio: float) -> str:

@@ -2,8 +2,8 @@
 
 Remarks are about parameters. Warnings are about step sizes beyond the linear stability limit of
 their integrator; about step sizes, tolerances and durations outside the ranges that systems
-declare; about labels without runs; and about verdicts that must remain undecided. Such runs are
-computed all the same.
+declare; about labels without runs; about statistics of too few steps; and about verdicts that must
+remain undecided. Such runs are computed all the same.
 """
 
 from __future__ import annotations
@@ -173,6 +173,7 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
                     f"{entry.label!r} has no runs: {one.label!r} is the same integrator, and what "
                     "both ask for is computed once"
                 )
+    yield from _statistics_of_too_few_steps(experiment, steps)
     ordered = [one for one in steps if experiment.reference and len(one.sizes) > 1]
     default = experiment.library.system_class(experiment.system)()
     if default.convergence is not None and table.systems == (default,):
@@ -198,6 +199,20 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
             )
     if not ordered:
         yield from _drifts_left_undecided(table)
+
+
+def _statistics_of_too_few_steps(
+    experiment: ResolvedExperiment, steps: Sequence[_Steps]
+) -> Iterator[str]:
+    """Warn of statistics of one step in more than there are between any two samples."""
+    every, longest = variables.steps_between(experiment.statistics), np.diff(experiment.times).max()
+    found = {one: n for one in steps for n in np.round(longest / one.sizes) if 1 < n < every}
+    if found:
+        yield (
+            f'statistics = "{experiment.statistics}" counts only the last step of sample intervals '
+            f"of {min(found.values()):,.0f} steps, of {_labels_in_words(list(found), steps)}: give "
+            'a smaller number, "every_step", or fewer samples'
+        )
 
 
 def _outside_declared_ranges(

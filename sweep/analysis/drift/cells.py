@@ -71,7 +71,7 @@ class CellErrors:
     every_step, max_every_step : bool
         Whether the means, and the maxima, are over steps rather than over the samples.
     every : int
-        Of how many steps one is in them.
+        Of how many steps one is in them; at most the number of the longest sample interval.
     round_off : float
         One rounding of the quantity, in the arithmetic of the runs.
     signed : bool
@@ -146,17 +146,20 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
             return read_cell_errors(cell.drop_vars(f"{quantity}_error_mean"), quantity, less)
         reduced.append(block)
     windows, mean_abs, max_abs, finite = map(np.concatenate, zip(*reduced, strict=True))
+    steps = _steps_until(cell, ends[-1] - ends[0], judged.stopped)[runs][finite]
+    longest = steps.max(initial=1.0) * np.diff(ends).max() / (ends[-1] - ends[0])
+    every = max(int(cell[name].attrs.get("every", 1)) for name in names)
     return CellErrors(
         ends=ends,
         times=(ends[1:] + ends[:-1]) / 2 @ window_weights(ends),
         windows=windows,
         mean_abs=mean_abs,
         max_abs=max_abs,
-        steps=_steps_until(cell, ends[-1] - ends[0], judged.stopped)[runs][finite],
+        steps=steps,
         left_out=cell.sizes["run"] - int(finite.sum()),
         stopped=judged.stopped,
         every_step=f"{quantity}_error_mean" in names,
-        every=max(int(cell[name].attrs.get("every", 1)) for name in names),
+        every=min(every, max(1, round(longest))),
         max_every_step={f"{quantity}_error_mean", f"{quantity}_error_abs_max"} <= set(names),
         round_off=rounding_of_quantity(cell, quantity, runs),
         signed=quantity in cell,

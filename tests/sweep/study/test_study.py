@@ -104,8 +104,9 @@ MISTAKES = [
     ("plugins = []", "plugin = []", "4: plugin: …'plugin'. Did you mean 'plugins'?"),
     ('"double-pendulum"', '"a/b"', "2: name: …letters, digits…'a/b'"),
     ("statistics", "statistic", "8: defaults.statistic: …Did you mean 'statistics'?"),
-    ('"every_step"', '"every"', "8: defaults.statistics: …'every'…Did you mean 'every_step'?"),
-    ('"every_step"', '"every 1"', "8: defaults.statistics: …'every N'…'every 1'"),
+    ('"every_step"', '"every"', "8: defaults.statistics: …every_step…none…every N…'every'"),
+    ('"every_step"', '"every 1"', "8: defaults.statistics: …every N…'every 1'"),
+    ('"every_step"', "10", "8: defaults.statistics: …every_step…none…every N…10"),
     ('"unit_length"', '"unit_lengh"', "7: defaults.record[2]: …Did you mean 'unit_length'?"),
     ('"unit_length"', '"energy"', "7: defaults.record[2]: …'energy'…s.toml:7: defaults"),
     ('"order"', '"_order"', "11: experiment[0].name: …the first not '_'…'_order'"),
@@ -116,6 +117,7 @@ MISTAKES = [
     ("1.0, 1.0", "1.0, -1.0", "13: experiment[0].parameters.mass: …-1.0…expected"),
     ("1.0, 1.0", "1.0, nan", "13: experiment[0].parameters.mass[1]: …finite number…nan"),
     ("scan = {", "scan = { mass = [1, 2],", "14: experiment[0].scan.mass: …fixed by 'parameters'"),
+    ("[1.0, 9.81]", '"1..9"', "14: experiment[0].scan.gravity: …array, or a range { start…1..9"),
     ("9.81", '"a"', "14: experiment[0].scan.gravity[1]: …number…'a'"),
     ("9.81", "[1.0]", "14: experiment[0].scan.gravity[1]: …label"),
     ("9.81", "1", "14: experiment[0].scan.gravity[1]: …1…s.toml:14"),
@@ -177,6 +179,7 @@ MISTAKES = [
     ("[0.0, 0.0, 1.0]", "[0, 0, 0]", "24: experiment[0].initial_condition[2].q: …no direction"),
     ("0.0],\n    ]", '"x"],]', "24: experiment[0].initial_condition[2].omega[1][2]: …number…'x'"),
     ("10.0\ns", "-1\ns", "29: experiment[0].duration: …positive…-1"),
+    ("10.0\ns", '"2 s"\ns', "29: experiment[0].duration: …number in the system's unit of time…2 s"),
     ("10.0\ns", "inf\ns", "29: experiment[0].duration: …finite number"),
     ("10.0\ns", "2020-02-02\ns", "29: experiment[0].duration: …2020-02-02"),
     ("samples = 100", "samples = 1e2", "30: experiment[0].samples: …integer…100.0"),
@@ -351,6 +354,14 @@ def test_a_step_size_of_the_defaults_is_told_once():
 def test_a_mistake_in_the_defaults_is_reported_once():
     text = FULL.replace('"every_step"', "1").replace('statistics = "none"\n', "")
     assert len(problems(text)) == 1
+
+
+def test_a_wrong_duration_is_not_told_of_the_reference_besides():
+    changes = {"duration": "-1", "reference": '{ integrator = "dop853" }'}
+    (found,) = problems(one_experiment(**changes))
+    assert "experiment[0].duration: expected a positive" in found
+    both = "\n".join(problems(one_experiment(samples='"ten"', **changes)))
+    assert found in both and "experiment[0].samples: " in both and both.count("\n") == 1
 
 
 def test_missing_keys():

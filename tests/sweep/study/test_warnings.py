@@ -62,6 +62,7 @@ def warnings(command, tmp_path):
         # declared ones are not too long where they are snapped
         (REFERENCE, {"steps": '"declared"', "duration": '"declared"', "samples": "7"}),
         (REFERENCE, LONG | {"samples": "20"}),
+        (REFERENCE + 'statistics = "every 50"\n', {}),
     ],
 )
 def test_nothing_is_said_of_what_suits(warnings, more, given):
@@ -125,6 +126,12 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
             FEW,
             "no drift of energy, unit_length, tangency, momentum can be measured from 5 sample "
             "intervals: give samples = 8 or more",
+        ),
+        (
+            REFERENCE + 'statistics = "every 51"\n',
+            {},
+            'statistics = "every 51" counts only the last step of sample intervals of 50 steps, '
+            "of 'rk4', 'variational': give a smaller number, \"every_step\", or fewer samples",
         ),
     ],
 )
