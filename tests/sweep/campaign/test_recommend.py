@@ -205,6 +205,10 @@ def test_the_answer_in_words_and_as_a_picture(found):
     figure = sweep.plots.recommendation_picture(found)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[0] == found.best.integrator and labels[-1] == "recommended"
+    points = sweep.plots.numbers(figure)
+    choices = [found.best, *found.others]
+    assert list(points["series"]) == [own.integrator for own in choices]
+    assert list(points["x"]) == [own.seconds for own in choices]
 
 
 def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_path):
