@@ -22,6 +22,7 @@ from sweep.text import format_number, join_with_and
 
 NAMED = 3  # maximum number of integrators that a clause names
 MOST = 200  # maximum number of characters of a sentence with names
+NEAR = 1.05  # ratio of interpolated work up to which integrators need equally much
 
 # The predicate of each verdict, singular and plural. Other verdicts are quoted.
 VERBS = {
@@ -357,8 +358,13 @@ def _smallest_compared_level(
 
 
 def _equally_cheap(reached: Sequence[LeastWork]) -> list[str]:
-    """Integrators whose work cannot be distinguished from the least work."""
-    return [one.integrator for one in reached if one.work <= reached[0].work_high]
+    """Integrators whose work cannot be distinguished from the least work.
+
+    If that is interpolated, it is not exact.
+    """
+    first = reached[0]
+    most = max(first.work_high, NEAR * first.work if first.interpolated else 0.0)
+    return [one.integrator for one in reached if one.work <= most]
 
 
 def _cheapest_in_words(level: float, reached: list[LeastWork], row: Any, against: str) -> str:

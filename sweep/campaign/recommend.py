@@ -126,8 +126,6 @@ class Recommendation:
         Whether the search ended within the budget.
     search_seconds : float
         CPU seconds of all runs in the store, including earlier searches.
-    points : tuple of Choice
-        All choices that were run until the end, whether they keep the bounds or not.
     text : str
         TOML text of a study with the best integrator and the runners-up.
     """
@@ -151,7 +149,6 @@ class Recommendation:
     together: int
     in_time: bool
     search_seconds: float
-    points: tuple[Choice, ...] = dataclasses.field(repr=False)
     text: str = dataclasses.field(repr=False)
 
     def parts_of_bounds(self, choice: Choice) -> float:
@@ -309,7 +306,6 @@ class _Search:
         ]
         self._whole = self._rounds[-1]
         self._begun: Mapping[Candidate, list[Trial]] = {}  # trials of the first round
-        self._until_end: dict[tuple[Candidate, float], Trial] = {}  # by candidate and amount
         self._stages: list[Stage] = []
         self._held: Trial | None = None  # the first finalist, with held-back starts
         self._attempt, self.in_time = 1, True
@@ -400,7 +396,7 @@ class _Search:
         tried: dict[Candidate, list[Trial]] = {own: [] for own in asked}
         begun = math.inf if part is self._rounds[0] else 0.0
         while asked:
-            for trial in self._run(part, asked, starts, part.repeats):
+            for trial in self._bench.run(part, asked, starts, repeats=part.repeats):
                 tried[trial.candidate].append(trial)
             done = _coarsest_of_each(tried) or [
                 trials[-1] for trials in tried.values() if _is_at_floor(trials)
@@ -414,16 +410,9 @@ class _Search:
             asked = {own: more[own] for own in spent if spent[own] <= turn}
         return tried
 
-    def _run(self, part: Round, asked: Asked, starts: int, repeats: int) -> list[Trial]:
-        """Run candidates, and store the trials of those that were run until the end."""
-        trials = self._bench.run(part, asked, starts, repeats=repeats)
-        if part is self._whole:
-            self._until_end |= {(own.candidate, own.amount): own for own in trials}
-        return trials
-
     def _choose(self, kept: Sequence[Trial], starts: int) -> None:
         """Choose the finalists from trials, timed by alternating repeated runs, cheapest first."""
-        timed = self._run(self._whole, _amounts_of(kept), starts, TIMINGS)
+        timed = self._bench.run(self._whole, _amounts_of(kept), starts, repeats=TIMINGS)
         self.finalists, self._held = sorted(timed, key=COST), None
 
     def _no_integrator_does(self, tried: Mapping[Candidate, Sequence[Trial]]) -> InputError:
@@ -479,7 +468,6 @@ class _Search:
             together=1 if best.adaptive else min(searched, WIDTH),
             in_time=self.in_time,
             search_seconds=bench.cpu_seconds,
-            points=tuple(own.choice for own in self._until_end.values()),
             text=bench.answer_text(whole, self.finalists[:BLOCK]),
         )
 

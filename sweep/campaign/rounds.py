@@ -48,6 +48,7 @@ RESOLVED = 0.1  # fraction of a bound below which the error of a reference must 
 CHAOTIC = 0.01  # error of a reference above which chaos dominates
 MOST_STEPS = 2**20  # of an adaptive run, and of other runs over the first part of the time
 REPEATS = 3  # in the study of a recommendation
+STEPS_PER_SAMPLE = 20  # there, at least, so that samples take at most 5 % more steps
 # Share of new initial conditions that may exceed the estimated error. With it, all errors of twenty
 # new initial conditions are below the estimate in 19 of 20 cases.
 RARE = 1 / 400
@@ -450,9 +451,17 @@ class Bench:
         return Study.of(name=name, experiments=(grid,), description="", text=text, library=library)
 
     def answer_text(self, part: Round, found: Sequence[Trial]) -> str:
-        """The text of a study with some integrators at their sizes, and the original starts."""
-        sizes = {own.candidate: [own.candidate.size(own.amount, part)] for own in found}
+        """The text of a study with some integrators at their sizes, and the original starts.
+
+        If only the end was sampled, it has as many samples as the original, or so few that the
+        sizes, which must divide the intervals, become only a little less.
+        """
         part = dataclasses.replace(part, name=self.experiment.name)
+        if part.samples == 1:
+            most = int(min(own.choice.steps for own in found)) // STEPS_PER_SAMPLE
+            samples = max(1, min(self.experiment.time_axis.samples, most))
+            part = dataclasses.replace(part, samples=samples)
+        sizes = {own.candidate: [own.candidate.size(own.amount_in(part), part)] for own in found}
         record = dict.fromkeys([*self._table.get("record", []), *self._quantities])
         name = f"{self.study.name}-recommended"
         return self._text(name, part, sizes, record, {"repeat": REPEATS})

@@ -609,7 +609,7 @@ def style_log_error_axis(ax: Axes) -> None:
     less than two powers of ten, multiples of powers are labelled too.
     """
     ax.set_yscale("log", nonpositive="mask")
-    set_log_ticks(ax.yaxis, _scientific_tick_label, ((100, (1, 2, 5)),))
+    set_log_ticks(ax.yaxis, scientific_tick_label, ((100, (1, 2, 5)),))
 
 
 def set_plain_step_ticks(ax: Axes) -> None:
@@ -620,7 +620,7 @@ def set_plain_step_ticks(ax: Axes) -> None:
 def style_log_time_axis(ax: Axes) -> None:
     """Make the horizontal axis logarithmic, with labels in plain text."""
     ax.set_xscale("log")
-    set_log_ticks(ax.xaxis, _scientific_tick_label)
+    set_log_ticks(ax.xaxis, scientific_tick_label)
 
 
 def set_log_ticks(
@@ -645,7 +645,7 @@ def set_log_ticks(
     axis.set_minor_formatter(NullFormatter())
 
 
-def _scientific_tick_label(value: float, place: float = 0.0) -> str:
+def scientific_tick_label(value: float, place: float = 0.0) -> str:
     """A number as one or two digits times a power of ten; a digit 1 is left out."""
     power = math.floor(math.log10(value) + 1e-9)
     digits = f"{value / 10.0**power:.2g}"

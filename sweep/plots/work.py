@@ -31,8 +31,8 @@ from sweep.plots.style import (
     curve_styles_of_integrators,
     new_panels,
     note_numbers,
+    scientific_tick_label,
     set_log_ticks,
-    set_plain_step_ticks,
     style_log_error_axis,
     units_with_superscripts,
     wrap_text,
@@ -59,8 +59,7 @@ FEWEST_MEASURED = 2  # smallest number of comparable CPU times in a panel
 # Multiples of powers of ten that have ticks, by the largest ratio of the ends of the axis.
 TICKS = ((4, (1, 1.5, 2, 3, 4, 5, 7)), (12, (1, 2, 5)), (150, (1, 3)))
 MOST_BELOW = 3  # maximum number of panels in a narrow column
-MOST_RECOMMENDED = 10  # maximum number of curves in the picture of a recommendation
-SPAN = 1e6  # errors are drawn within this factor of the bound
+MOST_RECOMMENDED = 10  # maximum number of integrators in the picture of a recommendation
 
 
 def work_precision(
@@ -293,7 +292,8 @@ def _time_text(dataset: xr.Dataset, time: float) -> str:
 def recommendation_picture(found: Recommendation) -> Drawing:
     """Draw errors of a recommended integrator and its runners-up against CPU time.
 
-    Each mark is a step size or tolerance at which all runs are complete.
+    Each mark is the size that is recommended. A bar ends at the second least CPU time of repeats.
+    The CPU times of other sizes cannot be compared, since these were run once.
 
     Parameters
     ----------
@@ -303,34 +303,32 @@ def recommendation_picture(found: Recommendation) -> Drawing:
     -------
     matplotlib.figure.Figure
     """
-    names = [own.integrator for own in (found.best, *found.others)][:MOST_RECOMMENDED]
+    choices = (found.best, *found.others)[:MOST_RECOMMENDED]
     until = f"until t = {found.until:g} {units_with_superscripts(found.time_units)}".rstrip()
     # Errors are relative to their bounds; with a single bound, they are drawn in its units.
     bound = found.bounds[0].most if len(found.bounds) == 1 else 1.0
     figure, (ax,) = new_panels([""])
     figure.add_caption(f"{found.system}, {until}")
-    for name, style in curve_styles(names).items():
-        trials = [own for own in found.points if own.integrator == name]
-        trials = [own for own in trials if 1 / SPAN < found.parts_of_bounds(own) < SPAN]
-        trials.sort(key=lambda own: own.size)
-        seconds = [own.seconds for own in trials]
-        errors = [found.parts_of_bounds(own) * bound for own in trials]
-        ax.plot(seconds, errors, label=name, **style)
-        note_numbers(ax, name, ["filled"] * len(trials), seconds, errors)
+    styles = curve_styles([own.integrator for own in choices])
+    for own, (name, style) in zip(choices, styles.items(), strict=True):
+        x, y, end = own.seconds, found.parts_of_bounds(own) * bound, own.seconds_next
+        ax.hlines(y, x, end, color=style["color"], lw=1.0)
+        ax.plot(x, y, label=name, **(style | {"ls": "none"}))
+        note_numbers(ax, name, "filled", [x], [y], seconds_next=[end])
     ax.axhline(bound, color=GREY, lw=1.0, ls="--")
-    end: dict[str, Any] = {
+    at_end: dict[str, Any] = {
         "xycoords": ("axes fraction", "data"),
         "ha": "right",
         "va": "bottom",
         "color": "0.3",
     }
-    ax.annotate("bound", (0.99, bound), **end)
+    ax.annotate("bound", (0.99, bound), **at_end)
     best = found.best
     ring: dict[str, Any] = {"marker": "o", "ms": 14, "mfc": "none", "mec": "0.3", "ls": "none"}
     ax.plot(best.seconds, found.parts_of_bounds(best) * bound, label="recommended", **ring)
     ax.set(xscale="log", xlabel="CPU time of a run [s]", ylabel=_bounded_error_label(found))
     style_log_error_axis(ax)
-    set_plain_step_ticks(ax)
+    set_log_ticks(ax.xaxis, scientific_tick_label, TICKS)
     figure.add_legend([ax])
     return figure
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
@@ -85,10 +86,11 @@ def recommend(
     if written:
         written.write_text(recommendation.text, encoding="utf-8")
         click.echo(f"Wrote {study_file}. Next: sweep run {study_file}", err=as_json)
-        if recommendation.samples < FEWEST:
-            has = count_with_noun(recommendation.samples, "sample")
-            said = f"With {has} it shows whether bounds are kept, but no drift"
-            click.echo(f"{said}; for drifts, set samples = {FEWEST} or more in it.", err=as_json)
+        (table,) = tomllib.loads(recommendation.text)["experiment"]
+        if table["samples"] < FEWEST:
+            has = count_with_noun(table["samples"], "sample")
+            said = f"With {has} it prints the largest energy errors, and no drifts"
+            click.echo(f"{said}: these need {FEWEST} samples or more.", err=as_json)
     if picture:
         sweep.plots.save(sweep.plots.recommendation_picture(recommendation), picture)
         click.echo(f"Wrote {plot}", err=as_json)

@@ -253,6 +253,15 @@ def test_the_cheapest_is_told_where_another_family_was_measured_too():
     ]
 
 
+def test_a_percent_of_interpolated_work_is_no_winner():
+    table = worked({"rk4": 4, "cf4": 4, "rk2_heun": 2}, {"rk4": 4.04, "cf4": 4, "rk2_heun": 2})
+    (text,) = summarize_work(work_table(table))
+    assert "cf4 and rk4 need equally few evaluations" in text
+    table = worked({"rk4": 4, "cf4": 4}, {"rk4": 4.3, "cf4": 4})
+    (text,) = summarize_work(work_table(table))
+    assert " cf4 needs the fewest evaluations, 7 % fewer than rk4" in text
+
+
 def test_several_scanned_values_are_counted():
     scan = {"gravity": (1.0, 9.81)}
     table = worked({"variational": 2, "rk4": 4}, {"variational": 1, "rk4": 4}, scan=scan)

@@ -8,6 +8,7 @@ import functools
 import json
 import math
 import re
+import tomllib
 
 import numpy as np
 import pytest
@@ -205,25 +206,35 @@ def test_the_answer_in_words_and_as_a_picture(found):
     figure = sweep.plots.recommendation_picture(found)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[0] == found.best.integrator and labels[-1] == "recommended"
+    points = sweep.plots.numbers(figure)
+    choices = [found.best, *found.others]
+    assert list(points["series"]) == [own.integrator for own in choices]
+    assert list(points["x"]) == [own.seconds for own in choices]
 
 
 def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_path):
     """Of a single start: of others it says nothing."""
-    (tmp_path / "top.toml").write_text(STUDY.format(start='"figure3"', duration=4.0))
-    asked = ["recommend", "top.toml", "--energy-error", "1e-4", "--until", "2"]
+    text = STUDY.format(start='"figure3"', duration=4.0).replace("samples = 10", "samples = 2")
+    (tmp_path / "top.toml").write_text(text)
+    asked = ["recommend", "top.toml", "--energy-error", "1e-11", "--until", "2"]
     done = command(tmp_path, *asked, "--plot", "a.svg", "--study", "a.toml", "--keep", "s.zarr")
-    assert "keeps the energy error below 0.0001 until t = 2" in done.stdout.splitlines()[0]
+    assert "keeps the energy error below 1e-11 until t = 2" in done.stdout.splitlines()[0]
     (advised,) = re.findall(r"known about others: .*?(\{.*?\}), of which 80", done.stdout)
     some = STUDY.format(start=advised.replace("…", '"figure3"', 1).replace("…", "0.1"), duration=4)
     (tmp_path / "some.toml").write_text(some)
     assert "top: valid" in command(tmp_path, "check", "some.toml").stdout
     assert "integrators until t = 2" in done.stderr
     assert "recommended" in (tmp_path / "a.svg").read_text()
-    assert "Wrote a.toml" in done.stdout and "bounds are kept, but no drift" in done.stdout
+    assert "Wrote a.toml" in done.stdout
+    assert "With 2 samples it prints the largest energy errors, and no drifts" in done.stdout
     assert "top-recommended: valid" in command(tmp_path, "check", "a.toml").stdout
     found = json.loads(command(tmp_path, *asked, "--json", "--keep", "s.zarr").stdout)
     assert found["best"]["integrator"] in ("rk4", "rk2_heun") and found["until"] == 2.0
     assert found["bounds"][0]["error"] == "energy_error"
+    # The study has the samples of the first one, for which its steps become a little less.
+    (table,) = tomllib.loads((tmp_path / "a.toml").read_text())["experiment"]
+    (size,), best = table["integrators"][0]["step_size"], found["best"]["size"]
+    assert table["samples"] == 2 and 0.95 * best < size <= best
     assert (found["searched"], found["held_back"], found["together"]) == (1, 0, 1)
 
 
