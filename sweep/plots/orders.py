@@ -290,10 +290,10 @@ def draw_error_curve(
     """
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
-    error = np.array([point.error for point in points])
+    low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
+    error = np.clip([point.error for point in points], low, high)  # exp(log(e)) may round beyond
     used = np.array([point.use == USED for point in points], dtype=bool)
     if row.starts > 1:
-        low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
         ax.vlines(h, low, high, color=style["color"], lw=0.6, alpha=0.5)
     ax.plot(h, error, color=style["color"], lw=0.7, ls=(0, (1, 1.5)))
     ax.plot(h[used], error[used], label=label, **style)
@@ -305,8 +305,8 @@ def draw_error_curve(
         np.where(used, "filled", "open"),
         h,
         error,
-        low=[point.low for point in points],
-        high=[point.high for point in points],
+        low=low,
+        high=high,
         remark=[point.use for point in points],
     )
 
