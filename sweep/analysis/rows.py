@@ -160,7 +160,7 @@ class Rows(list[Row]):
             f"{name}\n" * bool(name) + "\n\n".join(map(str, tables))
             for name, tables in self._tables_by_experiment().items()
         ]
-        return "\n\n".join([*(parts or ["none"]), *self.notes])
+        return "\n\n".join([*(parts or ["none"]), *map(wrap_for_output, self.notes)])
 
     __repr__ = __str__
 
