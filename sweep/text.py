@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -83,7 +84,8 @@ def format_table(
         ).rstrip()
         for line in lines
     )
-    return text + f"\n(a wider terminal also shows {', '.join(left_out)})" * bool(left_out)
+    also = wrap_for_output(f"(a wider terminal also shows {', '.join(left_out)})")
+    return f"{text}\n{also}" if left_out else text
 
 
 def _columns_that_fit(
@@ -104,6 +106,13 @@ def width_of_output(most: int = sys.maxsize) -> int:
     """Width of standard output in characters: that of the terminal, but at most `most`."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     return min(most, shutil.get_terminal_size().columns) if is_terminal else most
+
+
+def wrap_for_output(text: str, most: int = sys.maxsize) -> str:
+    """Lines of text, broken at the width of standard output, or at `most` characters."""
+    width = width_of_output(most)
+    lines = (textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join(lines)
 
 
 def _is_numeric(cell: str) -> bool:

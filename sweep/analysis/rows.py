@@ -1,7 +1,6 @@
 """Tables for the terminal, notebooks and reports, and lists of rows that are shown as tables."""
 
 import dataclasses
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +14,7 @@ from sweep.text import (
     escape_controls_in_lines,
     format_number,
     format_table,
-    width_of_output,
+    wrap_for_output,
 )
 
 if TYPE_CHECKING:
@@ -59,12 +58,11 @@ class Table:
     kept: Sequence[str] = ()
 
     def __str__(self) -> str:
-        summary = escape_control_characters(self.summary)
-        lines = textwrap.wrap(summary, width_of_output(WIDTH), break_on_hyphens=False)
-        lines += [escape_controls_in_lines(self.title)] if self.title else []
-        lines.append(format_table(self.headers, self.rows, self.kept))
-        notes = map(escape_control_characters, self.notes)
-        return "\n".join([*lines, *([""] if self.notes else []), *notes])
+        summary = wrap_for_output(escape_control_characters(self.summary), WIDTH)
+        title = wrap_for_output(escape_controls_in_lines(self.title))
+        lines = [*filter(None, (summary, title)), format_table(self.headers, self.rows, self.kept)]
+        notes = [wrap_for_output(escape_control_characters(note)) for note in self.notes]
+        return "\n".join([*lines, *([""] if notes else []), *notes])
 
     __repr__ = __str__
 
@@ -162,7 +160,7 @@ class Rows(list[Row]):
             f"{name}\n" * bool(name) + "\n\n".join(map(str, tables))
             for name, tables in self._tables_by_experiment().items()
         ]
-        return "\n\n".join([*(parts or ["none"]), *self.notes])
+        return "\n\n".join([*(parts or ["none"]), *map(wrap_for_output, self.notes)])
 
     __repr__ = __str__
 

@@ -39,6 +39,14 @@ MOST_SECONDS = 1e9  # longest duration that is accepted: system calls cannot wai
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
+class Choice(click.Choice[str]):
+    """One of some words; a message lists them on one line, as click's tabs are shown as escapes."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """What follows ``Missing argument``."""
+        return f"Choose from {', '.join(self.choices)}"
+
+
 class Duration(click.ParamType[float, str | float]):
     """A duration of at most 30 years, in seconds or with units: 3600, 90s, 55m, 2h, 1h30m."""
 
@@ -301,7 +309,7 @@ def _settings_of_type(kind: Any) -> dict[str, Any]:
         several = {"multiple": True} if rest == [...] else {"nargs": 1 + len(rest)}
         return _settings_of_type(first) | several
     if get_origin(kind) is Literal:
-        return {"type": click.Choice(get_args(kind))}
+        return {"type": Choice(get_args(kind))}
     return {"is_flag": True} if kind is bool else {"type": kind}
 
 

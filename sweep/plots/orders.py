@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     Panels = dict[str, dict[str, OrderEstimate]]
 
 LEFT_OUT = "open: left out of the fit"
+AVERAGE = "marks: robust geometric mean over the starts; bars: range"
 MOST_ORDERS = 4  # maximum number of panels for which the legend lists orders
 
 
@@ -62,8 +63,8 @@ def convergence(
 ) -> Drawing:
     """Draw errors against step size, with the measured orders.
 
-    Filled marks are used for the order in the legend, open ones are not. Lines are errors of a
-    typical start, and bars are the range over the starts. A grey line has the slope of each
+    Filled marks are used for the order in the legend, open ones are not. Marks are robust
+    geometric means over the starts, and bars are the range. A grey line has the slope of each
     declared order. There is a panel for each combination of scanned values. If there are more than
     twelve, or if `x` is given, the orders are drawn against a scanned axis instead.
 
@@ -208,6 +209,8 @@ def _draw_order_panels(
     figure.label_rows(axes, text)
     left_out = any(point.use != USED and point.error > 0 for row in rows for point in row.points)
     figure.add_legend(axes, "\n".join(filter(None, [words, LEFT_OUT if left_out else ""])))
+    if any(row.starts > 1 for row in rows):
+        figure.add_caption(AVERAGE)
     return figure
 
 
@@ -245,13 +248,12 @@ def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) ->
     """
     error, at = estimates[0].error, estimates[0].at
     times = {row.time for row in estimates if _has_errors(row)}
-    when = f" {_error_time_text(dataset, times)}" if len(times) == 1 else ""
+    when = f"\n{_error_time_text(dataset, times)}" if len(times) == 1 else ""
     if error == SELF:
         name = "difference from the next step size"
     else:
         name = axis_label_with_units(dataset[error], error.replace("_", " "))
-    label = f"{name}{when}" if at == "end" else f"largest {name}{when.replace(' at ', ' until ')}"
-    return label + ", typical start" * any(row.starts > 1 for row in estimates)
+    return f"{name}{when}" if at == "end" else f"largest {name}{when.replace('at ', 'until ')}"
 
 
 def _error_time_text(dataset: xr.Dataset, times: Collection[float]) -> str:
@@ -288,10 +290,10 @@ def draw_error_curve(
     """
     points = [point for point in row.points if point.error > 0]
     h = np.array([point.step_size for point in points])
-    error = np.array([point.error for point in points])
+    low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
+    error = np.clip([point.error for point in points], low, high)  # exp(log(e)) may round beyond
     used = np.array([point.use == USED for point in points], dtype=bool)
     if row.starts > 1:
-        low, high = (np.array([getattr(p, side) for p in points]) for side in ("low", "high"))
         ax.vlines(h, low, high, color=style["color"], lw=0.6, alpha=0.5)
     ax.plot(h, error, color=style["color"], lw=0.7, ls=(0, (1, 1.5)))
     ax.plot(h[used], error[used], label=label, **style)
@@ -303,8 +305,8 @@ def draw_error_curve(
         np.where(used, "filled", "open"),
         h,
         error,
-        low=[point.low for point in points],
-        high=[point.high for point in points],
+        low=low,
+        high=high,
         remark=[point.use for point in points],
     )
 

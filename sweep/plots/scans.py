@@ -215,11 +215,11 @@ def scan_of_values(
         words = [name.replace("_", " ") + "s" * (name in AXES) for name in several]
         said.append(f"median and range over the {join_with_and(words)}")
     name, _, of = y.partition(AT)
-    words = [name.replace("_", " "), *([OF_SERIES.get(of, f"at t = {of}")] if of else [])]
+    form = OF_SERIES.get(of, f"{{}} at t = {of}") if of else "{}"
     times = _last_times_of_errors(drawn, name) if of else ()
     return Scan(
         table[x],
-        axis_label_with_units(values, " ".join(words)),
+        axis_label_with_units(values, form.format(name.replace("_", " "))),
         points,
         Coverage.of_run_table(table, counts, times, against_reference=bool(times)),
         "; ".join(said),

@@ -53,7 +53,7 @@ AXES = {
 }
 BEST = "large: best of family"
 LEFT_OUT = "open: left out of the comparison"
-MEDIAN = ", median over the starts"
+MEDIAN = "marks: median over the starts; bars: range"
 PALE = 0.45
 FEWEST_MEASURED = 2  # smallest number of comparable CPU times in a panel
 # Multiples of powers of ten that have ticks, by the largest ratio of the ends of the axis.
@@ -238,6 +238,8 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
     )
     drawn = [ax for ax in axes if ax.axison]
     figure.add_legend(drawn, f"{BEST}\n{LEFT_OUT}" if some_open else BEST)
+    if any(row.starts > 1 for row in rows):
+        figure.add_caption(MEDIAN)
     return figure
 
 
@@ -278,7 +280,7 @@ def _work_error_axis_label(dataset: xr.Dataset, row: WorkEstimate, once: bool = 
     preposition = "at" if row.at == "end" else "until"
     when = f"\n{preposition} {_time_text(dataset, row.time)}" if once else ""
     text = text if row.at == "end" else f"largest {text}"
-    return f"{axis_label_with_units(dataset[row.error], text)}{when}{MEDIAN * (row.starts > 1)}"
+    return f"{axis_label_with_units(dataset[row.error], text)}{when}"
 
 
 def _time_text(dataset: xr.Dataset, time: float) -> str:

@@ -84,6 +84,7 @@ def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> base.Table:
     return base.table_of_rows(
         rows,
         columns,
+        kept=["drift", "bound", "verdict"],
         title=_drift_table_title(rows),
         notes=notes,
         units={header: unit for header, unit in units.items() if unit != "1"},
@@ -179,4 +180,5 @@ def _arithmetic_table_of_quantity(rows: Sequence[ArithmeticEstimate]) -> base.Ta
     )
     notes = [f"* {note}" for note in base.table_notes(rows, lambda row: row.compared)]
     summary = " ".join(summarize_sources(rows))
-    return base.table_of_rows(shown, columns, title=title, notes=notes, summary=summary)
+    kept = ["verdict", "source"]
+    return base.table_of_rows(shown, columns, kept, title=title, notes=notes, summary=summary)

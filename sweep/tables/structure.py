@@ -75,8 +75,9 @@ def _defect_and_reversal_table(estimates: Sequence[StructureEstimate]) -> base.T
             notes.append(f"{DISPUTED} {', '.join(labels)}: {why}")
     notes += base.left_out_runs_note(estimates)
     summary = " ".join(summarize_structure(estimates))
+    kept = ["verdict", "returned"]
     return base.table_of_rows(
-        estimates, columns, title="; ".join(titles), notes=notes, summary=summary
+        estimates, columns, kept, title="; ".join(titles), notes=notes, summary=summary
     )
 
 
@@ -100,7 +101,9 @@ def _kept_quantities_table(estimates: Sequence[StructureEstimate]) -> base.Table
     )
     lost = any(quantity.disputed for row in estimates for quantity in row.quantities)
     notes = [f"{DISPUTED}: declared to be kept, and measured not to be"] if lost else []
-    return base.Table([header for header, _ in (*of_row, *of_quantity)], cells, title, notes)
+    headers = [header for header, _ in (*of_row, *of_quantity)]
+    shown = ["quantity", "largest |error|", "kept", "declared"]
+    return base.Table(headers, cells, title, notes, kept=shown)
 
 
 def _starting_columns(estimates: Sequence[StructureEstimate]) -> list[base.Column]:

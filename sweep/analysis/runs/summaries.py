@@ -22,13 +22,14 @@ from sweep.analysis.runs.blocks import Floats, map_blocks, slices_of_runs, slice
 
 LABELS = 2**16  # number of values of a coordinate that are compared at once
 STATISTICS = ("_mean", "_min", "_max", "_abs_mean", "_abs_max")
+# What the reductions of a series are called.
 OF_SERIES = {
-    "start": "at the start",
-    "end": "at the end",
-    "min": "least value",
-    "max": "largest value",
-    "mean": "mean of the samples",
-    "abs_max": "largest size",
+    "start": "{} at the start",
+    "end": "{} at the end",
+    "min": "least {}",
+    "max": "largest {}",
+    "mean": "{}, mean of the samples",
+    "abs_max": "largest size of {}",
 }
 AT = "@"
 
@@ -276,9 +277,9 @@ def result_column_attributes(dataset: xr.Dataset, one: Column) -> dict[Any, Any]
     attributes = dataset[one.variable].attrs
     if not one.of:
         return attributes
-    of = OF_SERIES.get(one.of, f"at t = {one.text.partition(AT)[2]}")
     text = attributes.get("long_name", one.variable.replace("_", " "))
-    return {"units": attributes.get("units", "1"), "long_name": f"{text}, {of}"}
+    form = OF_SERIES.get(one.of, f"{{}} at t = {one.text.partition(AT)[2]}")
+    return {"units": attributes.get("units", "1"), "long_name": form.format(text)}
 
 
 def reduce_result_columns(

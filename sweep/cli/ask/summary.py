@@ -27,7 +27,7 @@ from sweep.store.backends.places import METADATA
 from sweep.store.files import INTERNAL
 from sweep.store.store import Store
 from sweep.tables.answers import ANSWERS, Answer
-from sweep.text import width_of_output
+from sweep.text import width_of_output, wrap_for_output
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -130,7 +130,7 @@ def answers_in_text(datasets: "Mapping[str, xr.Dataset]") -> Iterator[str]:
 def _answer_in_text(answer: Answer, dataset: "xr.Dataset", *arguments: Any) -> list[str]:
     """The tables of an analysis, or why it was not made; empty if its quantity is not recorded."""
     if why := answer.unasked(dataset):
-        return [why]
+        return [wrap_for_output(why)]
     if answer.analyse is not None and answer.suits(dataset):
         with contextlib.suppress(InputError):
             tables = answer.tables(dataset, answer.analyse(dataset, *arguments))

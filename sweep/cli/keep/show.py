@@ -19,7 +19,7 @@ import systems
 from integrators.bibliography import work_in_words
 from integrators.errors import InputError
 from sweep.cli.keep.ls import COLUMNS
-from sweep.cli.options import ClickSettings, command, packaged_studies
+from sweep.cli.options import Choice, ClickSettings, command, packaged_studies
 from sweep.cli.output import echo, echo_document, writing
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
 
-class _KindParameter(click.Choice[str]):
+class _KindParameter(Choice):
     """A kind of thing to show; if a name is given instead, the error says of which kind it is."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -104,7 +104,7 @@ def test_a_declared_symplectic_form_that_is_lost_is_marked():
     assert "≠ lost: declared symplectic, and measured not to be" in shown.notes
 
 
-def test_kept_quantities_stand_beside_what_is_declared():
+def test_kept_quantities_stand_beside_what_is_declared(monkeypatch):
     """To round-off is 4 √N roundings; ten times as many as there are steps are none."""
     table = run_table({"good": 2, "bad": 2}, (0.01,), ("a", "b"), (0.0, 1.0))  # 100 steps
     one = np.finfo(float).eps
@@ -124,6 +124,9 @@ def test_kept_quantities_stand_beside_what_is_declared():
     (shown,) = tables.structure_as_tables([good, bad])
     assert [row[-2:] for row in shown.rows] == [["to round-off", "yes"], ["no", "yes ≠"]]
     assert json.dumps(tables.table_rows_for_json([good, bad]))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "quantity  largest |error|  kept          declared" in str(shown)
 
 
 def test_a_quantity_that_vanishes_at_a_start_is_judged_by_the_others():

@@ -182,7 +182,7 @@ def test_errors_of_each_panel_have_their_time():
     figure = plots.picture("work", table)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["gravity=1, at t = 1 s", "gravity=9.81, at t = 0.4 s"]
-    assert figure.axes[0].get_ylabel() == "global error, median over the starts"
+    assert figure.axes[0].get_ylabel() == "global error"
     said = figure.get_suptitle().replace("\xa0", " ").replace("\n", " ")
     assert "errors against the reference at t = 0.4 – 1 s, until which it holds; T = 1 s" in said
 

@@ -211,11 +211,9 @@ def test_the_picture_enlarges_the_best_and_says_what_it_shows(table):
     figure = plots.KINDS["work"].draw(table)
     labels = ["evaluations until t = 1 s", "CPU time until t = 1 s [s]"]
     assert [ax.get_xlabel() for ax in figure.axes] == 2 * labels
-    assert figure.axes[0].get_ylabel() == "global error\nat t = 1 s, median over the starts"
-    assert (
-        figure.axes[2].get_ylabel()
-        == "largest energy error [J]\nuntil t = 1 s, median over the starts"
-    )
+    assert figure.axes[0].get_ylabel() == "global error\nat t = 1 s"
+    assert figure.axes[2].get_ylabel() == "largest energy error [J]\nuntil t = 1 s"
+    assert "marks: median over the starts; bars: range" in figure.caption
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(ORDERS)
     figure = plots.work_precision(table, against="steps")

@@ -111,6 +111,7 @@ COMMANDS = {
     "unknown subcommand": (["statsu"], "No such command 'statsu'. Did you mean 'status'?"),
     "unknown option": (["run", "mine.toml", "--worker", "1"], "--workers"),
     "no argument": (["run"], "Missing argument 'STUDY'"),
+    "no kind": (["new"], "Missing argument 'KIND'. Choose from mechanical-system, spin-system, "),
     "no worker": (["run", "mine.toml", "--workers", "0"], "'--workers'"),
     "two kinds of workers": (
         ["run", "mine.toml", "--workers", "1", "--scheduler", "tcp://127.0.0.1:1"],

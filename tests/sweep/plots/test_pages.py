@@ -73,8 +73,13 @@ def test_the_numbers_are_those_that_are_drawn(table):
     line = next(line for line in figure.axes[0].lines if "rk4" in line.get_label())
     assert set(line.get_ydata()) == set(of.y[of.mark == "filled"])
     assert set(of.x_quantity) == {"step size h"}
-    assert set(of.y_quantity) == {"global error at t = 10 s, typical start"}
+    assert set(of.y_quantity) == {"global error at t = 10 s"}
+    assert "marks: robust geometric mean over the starts; bars: range" in figure.caption
     assert np.all(of.low <= of.y) and np.all(of.y <= of.high)
+    of = plots.numbers(plots.picture("order", run_table(dict.fromkeys(LABELS, 3)))).query(
+        "mark != 'line'"
+    )
+    assert np.all((of.low == of.y) & (of.y == of.high))  # of one start, to the last bit
     drift = plots.numbers(plots.picture("drift", table))
     assert set(drift.y_quantity) == {"energy error"} and set(drift.y_unit) == {"J"}
     assert {"rk4", "rk4: drift"} <= set(drift.series)

@@ -73,7 +73,7 @@ def test_convergence_shows_what_the_table_measures(table):
     assert legend_of(figure)[0] == "2.00 ± 0.01   variational"
     (ax,) = figure.axes
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert ax.get_ylabel() == "global error at t = 10 s, typical start"
+    assert ax.get_ylabel() == "global error\nat t = 10 s"
     guides = {text.get_text() for text in ax.texts}
     assert guides == {"h²", "h⁴", "h⁶", "h⁸"}
 
@@ -264,11 +264,11 @@ def test_errors_have_the_time_that_they_are_of():
     for name in ("global_error", "reference_error"):
         table[name][:, TIMES > 4.0] = np.nan
     figure = plots.picture("order", table)
-    assert figure.axes[0].get_ylabel() == "global error at t = 4 s, typical start"
+    assert figure.axes[0].get_ylabel() == "global error\nat t = 4 s"
     said = figure.get_suptitle().replace("\xa0", " ").replace("\n", " ")
     assert "errors against the reference at t = 4 s, until which it holds; T = 10 s" in said
     assert plots.convergence(table, at="sup").axes[0].get_ylabel() == (
-        "largest global error until t = 4 s, typical start"
+        "largest global error\nuntil t = 4 s"
     )
     whole = plots.picture("order", full_table({"rk4": 4}))
     assert "errors" not in whole.get_suptitle()
@@ -282,7 +282,7 @@ def test_errors_of_several_times_have_theirs_each():
     figure = plots.picture("order", table)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["gravity=1, at t = 10 s", "gravity=9.81, at t = 4 s"]
-    assert figure.axes[0].get_ylabel() == "global error, typical start"
+    assert figure.axes[0].get_ylabel() == "global error"
     assert "at t = 4 – 10 s, until which it holds" in figure.get_suptitle().replace(
         "\xa0", " "
     ).replace("\n", " ")

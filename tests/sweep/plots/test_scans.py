@@ -67,6 +67,8 @@ def test_any_result_against_any_axis_is_the_median_of_the_runs_with_their_range(
             assert point["y"] == float(own.median())
             assert (point["low"], point["high"]) == (float(own.min()), float(own.max()))
     assert any("median and range over the initial conditions" in line for line in figure.caption)
+    figure = plots.picture("scan", table, x="step_size", y="global_error@max")
+    assert figure.axes[0].get_ylabel() == "largest global error"
 
 
 def test_labels_stand_side_by_side_and_one_step_size_is_drawn_where_it_is_no_axis():

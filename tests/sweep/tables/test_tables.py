@@ -29,13 +29,23 @@ def test_columns_are_aligned_and_numbers_stand_to_the_right():
 
 def test_a_narrow_terminal_gets_fewer_columns_and_the_verdicts(monkeypatch):
     cells = ["rk4", "4.00", "±0.01", "good"]
-    shown = tables.Table(["name", "order", "95 %", "verdict"], [cells], kept=["verdict"])
-    assert len(str(shown).splitlines()) == 3
+    headers, said = ["name", "order", "95 %", "verdict"], "what the columns mean"
+    shown = tables.Table(headers, [cells], said, [said], kept=["verdict"])
+    assert len(str(shown).splitlines()) == 6
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "20")
-    header, _, row, others = str(shown).splitlines()
+    *title, header, _, row, others, more, _, said, columns = str(shown).splitlines()
+    assert title == [said, columns] == ["what the columns", "mean"]
     assert header.split() == ["name", "order", "verdict"] and row.split() == ["rk4", "4.00", "good"]
-    assert others == "(a wider terminal also shows 95 %)"
+    assert f"{others} {more}" == "(a wider terminal also shows 95 %)"
+
+
+def test_a_narrow_terminal_shows_drifts_with_their_verdicts(table, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    drifts = tables.drifts_as_tables(drift_table(table, ["energy"]))
+    header = next(line for line in str(drifts[0]).splitlines() if line.startswith("integrator"))
+    assert header.split() == ["integrator", "drift", "bound", "verdict"]
 
 
 def test_numbers_have_sensible_digits():
