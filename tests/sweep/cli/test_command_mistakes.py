@@ -121,7 +121,7 @@ COMMANDS = {
     "a directory as study": (["run", "taken"], "taken: is a directory"),
     "no text": (["check", "test.zarr/only/energy/c.0.0"], "is not UTF-8 text"),
     "store of another study": (
-        ["run", "other.toml", "test.zarr"],
+        ["run", "other.toml", "test.zarr", "--checkpoint-every", "3s"],
         "is the store of the study 'test', not of 'other'",
     ),
     "store from the future": (["run", "mine.toml", "young.zarr"], "Update Geosweep"),
@@ -135,7 +135,7 @@ COMMANDS = {
         "--energy-error = 0.0; expected a number > 0",
     ),
     "no error to keep": (["recommend", "mine.toml"], "give --energy-error 1e-9, for example"),
-    "no checkpoints": (["run", "mine.toml", "--checkpoint-every", "nan"], "--checkpoint-every = n"),
+    "no checkpoints": (["run", "mine.toml", "--checkpoint-every", "nan"], "'nan' is no time"),
     "a command in capitals": (["RUN"], "No such command 'RUN'. Did you mean 'run'?"),
     "digits": (
         ["extend", "test.zarr", "--integrator", f"{{ name = 'rk4', x = {'1' * 5000} }}"],
