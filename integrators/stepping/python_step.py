@@ -158,6 +158,8 @@ class PythonFunction(Callback):
         said = said if len(said) <= MOST_TOLD else f"{said[:MOST_TOLD]} …"
         if READ_ONLY in said:
             said = f"changes its argument y; expected a new array ({said})"
+        if said.endswith("object is not callable") and self._kind == "step":
+            said += "; the signature is step(f, t, y, h)"
         where = self._at(own[-1].lineno) if own else self.place
         if own and own[-1].line:
             said += f": {own[-1].line.strip()}"

@@ -513,9 +513,8 @@ def _totals_in_words(plans: Sequence[ExperimentPlan], tasks: int) -> str:
     purpose = "to measure exponents and defects, and to record" if measured else "to record them"
     text += f", and {format_duration(recording)} {purpose}" * (recording > 0)
     slow = {name: of for plan in plans for name, of in plan.seconds_of_python_steps.items()}
-    each = ", ".join(f"{1e6 * of:.3g} µs of {name}" for name, of in slow.items())
-    if slow:
-        text = f"A step in Python takes {each}\n{text}"
+    for name, of in reversed(slow.items()):
+        text = f"A step of {name} in Python takes {1e6 * of:.3g} µs\n{text}"
     return text
 
 

@@ -453,6 +453,7 @@ class _Coordinator:
             progress.expected += sum(task.cost for task in (*references, *runs))
             if planner.ended:
                 self.watcher.planned(planner.plans, count, slots)
+                self.watcher.resumed(counted)
             expected = {
                 plan.entry.name: Prediction(
                     int(plan.entry.pending.sum()),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sweep.campaign.plan import ExperimentPlan
     from sweep.campaign.worker.task import Receipt, Task
     from sweep.store.diff import ExperimentDiff
+    from sweep.store.progress import Progress as StoreProgress
 
 
 class Watcher:
@@ -24,6 +25,9 @@ class Watcher:
 
     def planned(self, plans: Sequence[ExperimentPlan], tasks: int, workers: int) -> None:
         """All experiments are planned, as so many tasks for so many workers."""
+
+    def resumed(self, progresses: Sequence[StoreProgress]) -> None:
+        """All is planned: what the store had before, as a `Progress` for each experiment."""
 
     def said(self, text: str) -> None:
         """A line of text: what the run waits for, a warning, or why it stops."""
@@ -82,7 +86,7 @@ class Progress:
         now, what, left = time.monotonic(), "", ""
         if self.running:
             what = f"running {self.running[0].experiment}: "
-        if self.running and self.planned:
+        if self.running and self.planned and self._past:  # else the rate is not known
             whole = self.slowness * (self.expected - self._past) / len(self.running)
             seconds = whole - (now - self._received)
             left = f", {format_duration(seconds)} left" if seconds > 0.0 else ""  # or longer

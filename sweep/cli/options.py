@@ -60,9 +60,9 @@ class Duration(click.ParamType[float, str | float]):
             return value
         number = r"(\d+\.?\d*|\.\d+)"
         parts = re.fullmatch("".join(rf"(?:{number}{unit})?" for unit in UNITS), value)
-        if re.fullmatch(number, value):
+        try:
             seconds = float(value)
-        else:
+        except ValueError:
             counts = parts.groups(default="0") if parts else ()
             seconds = sum(float(n) * unit for n, unit in zip(counts, UNITS.values(), strict=False))
         if not 0.0 < seconds <= MOST_SECONDS:
@@ -112,7 +112,7 @@ class Shared:
       --where EXPR  Use only runs that satisfy this expression (see sweep query --help).
       --at [end|sup]  Take the error at the end of each run, or its supremum over time.
       --max-time TIME  Stop before this much time has passed: 3600 (seconds), 55m, 2h, 1h30m.
-      --checkpoint-every SECONDS  Time between the checkpoints of a task. If a worker is killed,
+      --checkpoint-every TIME  Time between the checkpoints of a task. If a worker is killed,
           its task resumes from the last checkpoint.  [default: 30.0]
       --budget TIME  CPU time that may be spent on added runs: 600 (seconds), 10m, 2h.
           [default: 10m]
@@ -127,9 +127,7 @@ class Shared:
     where: str | None
     at: Literal["end", "sup"] = "end"
     max_time: Seconds | None
-    checkpoint_every: Annotated[
-        float, ClickSettings(type=click.FloatRange(min=0.0, min_open=True))
-    ] = 30.0
+    checkpoint_every: Seconds = 30.0
     budget: Seconds = 600.0
     summary: bool = True
     trust_plugins: bool

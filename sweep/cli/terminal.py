@@ -78,6 +78,10 @@ class Terminal(Watcher):
         text = f"{sweep.campaign.format_plans(plans, tasks)}, {count_with_noun(workers, 'worker')}"
         self._echo(text, self._err)
 
+    def resumed(self, progresses: Sequence[Progress]) -> None:
+        """Print how much of what is planned is in checkpoints."""
+        print_checkpoints(progresses, COUNTED, self._err)
+
     def said(self, text: str) -> None:
         """Print a message to standard error."""
         self._echo(text, err=True)
@@ -107,7 +111,10 @@ def print_warnings(entries: "Sequence[tuple[RunTable, NDArray[np.bool_] | None]]
         click.echo(f"Warning: {line}", err=True)
 
 
-def print_checkpoints(progresses: Sequence[Progress], remark: str = "") -> None:
+COUNTED = ", and counted here as if it were not"
+
+
+def print_checkpoints(progresses: Sequence[Progress], remark: str = "", err: bool = False) -> None:
     """Print for each experiment which share of the unfinished work is in checkpoints.
 
     Parameters
@@ -115,12 +122,14 @@ def print_checkpoints(progresses: Sequence[Progress], remark: str = "") -> None:
     progresses : sequence of Progress
     remark : str, optional
         Text at the end of each line.
+    err : bool, optional
+        Whether to print to standard error.
     """
     for progress in progresses:
         if progress.partly:
             share = progress.partly / progress.left
             what = f"{share:.1%} of what is not done is in checkpoints{remark}"
-            click.echo(f"{progress.experiment}: {what}")
+            click.echo(f"{progress.experiment}: {what}", err=err)
 
 
 def finish_command(

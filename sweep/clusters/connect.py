@@ -217,13 +217,12 @@ def _client_of_running_scheduler(spec: ClusterSpec, check: Check, told: Told) ->
             raise InputError(_explain_scheduler_failure(address, security, error)) from None
         with connecting as client:
             _check_dask_versions(client, check)
-            text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}"
+            files = "--tls-ca-file ca.pem --tls-cert worker.pem --tls-key worker-key.pem"
+            start = f"`dask worker {address} --nthreads 1"
+            start += f" {files}`" if address.startswith("tls://") else "`"
+            text = f"Waiting up to {WORKERS_SECONDS} s for workers of {address}; {start} starts one"
             if not wait_for_workers(client, check, lambda: told(text), WORKERS_SECONDS):
-                files = "--tls-ca-file ca.pem --tls-cert worker.pem --tls-key worker-key.pem"
-                raise InputError(
-                    f"the scheduler {address!r} has no workers; start some with `dask worker "
-                    f"{address} --nthreads 1{f' {files}' if address.startswith('tls://') else ''}`"
-                )
+                raise InputError(f"the scheduler {address!r} has no workers; {start} starts one")
             yield client
 
 

@@ -15,6 +15,7 @@ _HOMES = {
     "approved_plugin_hashes": "sweep.plugins.approvals",
     "approved_plugins_of_store": "sweep.plugins.approvals",
     "plugins_kept_in_store": "sweep.plugins.loader",
+    "read_plugin_source": "sweep.plugins.loader",
     "with_installed_plugins": "sweep.plugins.registry",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

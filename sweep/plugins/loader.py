@@ -21,6 +21,7 @@ source, and refuse the task if they do not have the same distribution.
 
 import contextlib
 import dataclasses
+import dis
 import functools
 import hashlib
 import importlib.abc
@@ -104,11 +105,11 @@ def blame_source(
     except passed:
         raise
     except (Exception, SystemExit) as error:
-        words = _error_in_words(error, source.file)
+        words = _error_in_words(error, source.file, getattr(source, "text", ""))
         raise InputError(f"{source.in_words} {doing}: {words}") from error
 
 
-def _error_in_words(error: BaseException, file: str) -> str:
+def _error_in_words(error: BaseException, file: str, text: str) -> str:
     if isinstance(error, SyntaxError) and error.filename == file:
         return f"line {error.lineno}: {error.msg}"
     message = " ".join(str(error).split())
@@ -117,12 +118,25 @@ def _error_in_words(error: BaseException, file: str) -> str:
     lines += re.findall(rf'File "{re.escape(file)}", line (\d+)', message)  # Numba's
     where = f"line {lines[-1]}: {type(error).__name__}" if lines else type(error).__name__
     if unknown := UNKNOWN.search(message):
-        return (
-            f"{where}: there is no {unknown[1] or unknown[2]}; expected plain arithmetic and "
-            "the functions that integrators.plugin offers"
-        )
+        expected = "plain arithmetic and the functions that integrators.plugin offers"
+        if unknown[2]:
+            place = _place_of_global(unknown[2], text)
+            where = f"{place}{type(error).__name__}" if place else where
+            expected += ", and parameters as p[0], p[1], …"
+        return f"{where}: there is no {unknown[1] or unknown[2]}; expected {expected}"
     more = " …" if len(message) > MOST_TOLD else ""
     return f"{where}: {message[:MOST_TOLD]}{more}" if message else where
+
+
+def _place_of_global(name: str, text: str) -> str:
+    """Line and function of a source that uses a global name first; empty if none does."""
+    codes = [compile(text, "plugin", "exec")]
+    for code in codes:
+        codes += [own for own in code.co_consts if isinstance(own, CodeType)]
+        for own in dis.get_instructions(code):
+            if (own.opname, own.argval) == ("LOAD_GLOBAL", name) and own.positions:
+                return f"line {own.positions.lineno}, in {code.co_name!r}: "
+    return ""
 
 
 def check_export_name(kind: str, of: str, name: object) -> None:

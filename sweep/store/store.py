@@ -298,6 +298,9 @@ class Store:
             metadata = self._read_metadata()
         except Damaged:
             if not self.internal().is_dir():
+                beside = f"{str(self).removesuffix('.toml')}.zarr"
+                if str(self).endswith(".toml") and os.path.isdir(beside):
+                    raise InputError(f"{self} is not a store; did you mean {beside}?") from None
                 raise InputError(
                     f"{self} is not a store; expected a directory that `sweep run` wrote"
                 ) from None

@@ -447,6 +447,8 @@ def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
         return _decode_study_text(file.read_bytes(), file.name), file.name, "."
     if isinstance(problem, IsADirectoryError):
         raise StudyError(f"{study}: is a directory; expected a study file")
+    if path.suffix == ".zarr":
+        raise StudyError(f"{study}: there is no such store")
     raise StudyError(
         f"{study}: there is no such file, and no packaged study of that name."
         f"{suggest_nearest(path.stem, shelf)}"

@@ -186,6 +186,10 @@ def leaving(f, t, y, h):
     sys.exit(1)
 
 
+def disordered(y, of, t, h):
+    return y + h * of(t, y)
+
+
 def vanishing(f, t, y, h):
     return y + (np.nan if t > 0.1 else h) * f(t, y)
 
@@ -201,6 +205,7 @@ def vanishing(f, t, y, h):
         (asking, 1, "calls a function of the system with y of shape (12,); expected (4, 3)"),
         (raising, 2, "ArithmeticError: no solution"),
         (leaving, 1, "SystemExit: 1"),
+        (disordered, 1, "TypeError: 'float' object is not callable; the signature is step(f, t, y"),
     ],
 )
 def test_what_is_wrong_with_a_step_is_said_with_file_and_line(step, line, message):

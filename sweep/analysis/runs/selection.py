@@ -61,12 +61,10 @@ def run_table_variable(dataset: xr.Dataset, name: str) -> xr.DataArray:
     """The variable of this name; `InputError`, with similar names, if there is none."""
     if name not in dataset.data_vars:
         there = [str(key) for key in dataset.data_vars if str(key).endswith("_error")]
-        advice = (
-            " Errors against a reference need `reference = {…}` in the experiment."
-            if name in REFERENCE_ERRORS
-            else ""
-        )
-        raise InputError(f"the dataset has no {name!r}.{suggest_nearest(name, there)}{advice}")
+        advice = suggest_nearest(name, there)
+        if name in REFERENCE_ERRORS and not {*REFERENCE_ERRORS} & {*there}:
+            advice = " Errors against a reference need `reference = {…}` in the experiment."
+        raise InputError(f"the dataset has no {name!r}.{advice}")
     return dataset[name]
 
 

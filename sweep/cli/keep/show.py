@@ -41,6 +41,8 @@ class _KindParameter(Choice):
         ):
             if value not in self.choices and plain in {item.name for item in known}:
                 self.fail(f"{value!r} is no kind; expected {kind} {value}", param, ctx)
+        if value.endswith((".zarr", ".toml")):
+            self.fail(f"{value!r} is no kind; expected study {value}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -100,7 +102,12 @@ def _system_or_integrator_facts_and_text(
 ) -> tuple[Any, str]:
     plain = name.partition("+")[0]
     library = sweep.plugins.with_installed_plugins(known or sweep.plugins.BUILT_IN, kind, [plain])
-    facts, module = (_system_facts if kind == "system" else _integrator_facts)(name, library)
+    try:
+        facts, module = (_system_facts if kind == "system" else _integrator_facts)(name, library)
+    except InputError as error:
+        if known is None and str(error).startswith(f"unknown {kind} "):
+            raise InputError(f"{error} Those of a study's plugins need --study FILE.") from None
+        raise
     if source := library.origin(kind, plain):
         facts["from"] = f"{source.in_words}, sha256 {source.hash}"
     width, lines = max(map(len, facts)), list[str]()

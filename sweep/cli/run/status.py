@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import shlex
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -119,6 +120,8 @@ def status(
         click.echo(_plan_sentence(last_plan, progresses, predictions))
     if holder is not None:
         click.echo(f"Held by {holder} since {holder.since}")
+    elif submission is None and any(own.left for own in shown):
+        click.echo(_resume_sentence(opened))
     if submission is not None:
         click.echo(_submission_sentence(submission, holder))
     print_checkpoints(shown)
@@ -175,6 +178,10 @@ def _submission_sentence(submission: Submission, holder: LeaseHolder | None = No
     text = f"{submission}"[:1].upper() + f"{submission}"[1:]
     lost = submission.state == "running" and holder is None
     return text + ", or its worker is gone and another one is to take it over" * lost
+
+
+def _resume_sentence(store: Store) -> str:
+    return f"No process runs it now; `sweep run {shlex.quote(str(store))}` resumes."
 
 
 def _cell_text(value: object) -> str:
@@ -241,7 +248,7 @@ def _watch_progress(counter: ProgressCounter, every: float | None) -> None:
                 rows_as_text(rows, _cell_text) if terminal else "\n".join(map(_watched_line, rows))
             )
             if any(own.left for own in progresses) and lease_holder_of_store(counter.store) is None:
-                text += f"\nNo process runs it now; `sweep run {counter.store}` resumes."
+                text += f"\n{_resume_sentence(counter.store)}"
             if terminal:
                 drawing.update(Text(escape_controls_in_lines(text)), refresh=True)
             else:

@@ -126,6 +126,10 @@ def _studies_of_plugin(plugin: str) -> "list[str | Study]":
     InputError
         If the plugin cannot be used, or no experiment suits an integrator of it.
     """
+    try:
+        sweep.plugins.read_plugin_source(plugin, Path())
+    except InputError as error:
+        raise InputError(f"`integrator={plugin}`: {error}", key="integrator") from None
     found: list[str | Study] = []
     for name in STUDIES:
         text = packaged_studies()[name].read_text(encoding="utf-8")

@@ -154,6 +154,8 @@ def _kind_and_store(what: tuple[str, ...]) -> tuple[str | None, str]:
         raise InputError(f"`sweep plot {what[0]}` of which store? Write its path after the kind")
     if len(what) > 2:
         raise click.UsageError(f"expected a KIND and a STORE, found {' '.join(what)}")
+    if len(what) == 2 and what[0].endswith(".zarr"):
+        raise InputError(f"the kind comes first: `sweep plot {what[1]} {what[0]}`")
     return (what[0] if len(what) == 2 else None), what[-1]
 
 

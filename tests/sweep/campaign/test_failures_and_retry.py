@@ -207,12 +207,14 @@ def test_status_needs_neither_numba_nor_dask(ended):
     assert rows["pendulum"]["failed"] > 0 == rows["bodies"]["failed"]
 
 
-def test_status_counts_what_is_there_and_undamaged(copy):
+def test_status_counts_what_is_there_and_undamaged(copy, command):
     first = sweep.status(copy)[0]
     group = zarr.open_group(copy, path="pendulum", mode="r+", use_consolidated=False)
     group["sample_count"][:8] = 0
     second = sweep.status(copy)[0]
     assert (second.done, second.pending, second.running) == (first.done - 8, 8, 0)
+    said = command(copy.parent, "status", copy.name).stdout
+    assert f"\nNo process runs it now; `sweep run {copy.name}` resumes.\n" in said
     (file, *_) = (copy / "pendulum/status").glob("c.*")
     file.write_bytes(b"nothing at all")
     with pytest.raises(Damaged, match=r"pendulum/status: chunk c.0 fails its checksum; .*--repair"):

@@ -2,7 +2,9 @@
 
 from study_text import one_experiment
 
-from sweep.campaign.watch import Watcher
+from sweep.campaign.watch import Progress, Watcher
+from sweep.cli.terminal import Terminal
+from sweep.store import progress as stored
 
 
 class Log(Watcher):
@@ -41,3 +43,25 @@ def test_a_run_tells_how_far_it_is(run_text, tmp_path):
     again = Log()
     run_text(one_experiment(initial_condition='"lee"'), tmp_path / "a.zarr", watcher=again)
     assert again.calls == ["compared"]
+
+
+def test_a_run_that_resumes_tells_what_is_in_checkpoints(capsys):
+    Terminal("test").resumed([stored.Progress("only", 3, 1, 0, 0.5, 0, 0, 1.0)])
+    printed = capsys.readouterr().out
+    assert printed.startswith("only: 25.0% of what is not done is in checkpoints, and counted here")
+
+
+def test_no_time_left_is_told_before_a_rate_is_measured():
+    progress = Progress(2)
+    progress.planned, progress.expected, progress.running = True, 2e3, [Task()]
+    assert " left" not in str(progress)
+    progress.note_receipt(Task(), Receipt())
+    assert str(progress).endswith(" left")
+
+
+class Task:
+    cost, experiment = 1e3, "only"
+
+
+class Receipt:
+    runs, whole, seconds = 1, True, 1e3
