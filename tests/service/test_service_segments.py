@@ -98,7 +98,7 @@ def test_sigterm_ends_a_long_run_at_its_next_checkpoint(
     text = one_experiment(**ONE | changes)
     (tmp_path / "study.toml").write_text(text)
     store, whole = tmp_path / "test.zarr", tmp_path / "whole.zarr"
-    process = Process(TERMINATED, tmp_path, 40, signal.SIGTERM, "test.zarr")
+    process = Process(TERMINATED, tmp_path, 20, signal.SIGTERM, "test.zarr")
     printed, errors = process.communicate(timeout=HANG)
     assert process.returncode == 0 and printed == "False SIGTERM\n", printed + errors
     assert "Traceback" not in errors
