@@ -66,6 +66,8 @@ def test_every_integrator_binds_to_what_it_fits():
     places = [systems.get(name) for name in PLACES]
     for registered in integrators.ALL_INTEGRATORS:
         method = integrators.get(registered.name, **registered.example).method
+        if not method.is_installed:
+            continue
         for modifier in ("", *method.modifiers):
             name = registered.name + "+" * bool(modifier) + modifier
             chosen = integrators.get(name, **registered.example)
