@@ -180,7 +180,8 @@ def prepare(line, folder, command):
         (folder / "scanned").write_text(small("scanned") + "scan = { gravity = [1.0, 2.0] }\n")
         command(folder, "run", "scanned", "--no-summary")
     elif made := re.fullmatch(r"sweep run (my_(leapfrog|bead)).toml", line):
-        command(folder, "new", {"leapfrog": "integrator", "bead": "mechanical-system"}[made[2]], made[1])
+        kinds = {"leapfrog": "integrator", "bead": "mechanical-system"}
+        command(folder, "new", kinds[made[2]], made[1])
     elif "merge" in line:
         for name in ("laptop", "cluster"):
             shutil.copytree(store, folder / f"{name}.zarr")
