@@ -62,6 +62,10 @@ SHOWN_MODULES = {
         "sweep.store.upkeep.repair",
     ),
 }
+# Drawn by `sweep plot work solvers.zarr -e NAME -o work-NAME.svg`.
+PICTURE_OF_WORK = (
+    '\n<img src="../_static/work-{0}.svg" alt="Errors of the {0} against their cost">\n'
+)
 PACKAGES = ("sweep", "sweep.analysis", "sweep.plots", "sweep.errors", "systems", "systems.plugin",
             "integrators", "integrators.plugin")  # fmt: skip
 
@@ -70,6 +74,9 @@ def sources() -> dict[str, str]:
     """The text of every page by its path, relative to the source of the site."""
     pages = {page.name: page.read_text() for page in HERE.glob("*.md") if page.stem != "README"}
     pages |= {f"guide/{topic}.md": linked(guide.text(topic)) for topic in guide.TOPICS}
+    pages["guide/work.md"] += "".join(
+        PICTURE_OF_WORK.format(name) for name in ("pendulum", "spins")
+    )
     pages |= _deployment() | _systems() | _integrators() | _command_line() | _python()
     pages |= {f"explanations/{name}.md": _of_modules(*of) for name, of in SHOWN_MODULES.items()}
     return pages | {"forms.md": _forms(), "studies.md": _studies(), "bibliography.md": _works()}

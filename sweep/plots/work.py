@@ -209,6 +209,7 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         against_reference=True,
     )
     styles, same = curve_styles_of_integrators(table), dict[str, Any]()
+    reasons = dict[str, None]()
     for ax, panel in zip(axes, panels, strict=True):
         why = why_cpu_times_not_comparable(panel.rows) if panel.against == "cpu_time" else ""
         if not panel.compares:
@@ -229,8 +230,7 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         set_log_ticks(ax.xaxis, "{x:g}" if panel.against == "cpu_time" else "{x:,.0f}", TICKS)
         style_log_error_axis(ax)
         if why:
-            title = f"{ax.get_title(loc='left')}\nopen: {why}".strip()
-            wrap_text(ax.set_title(title, loc="left"), room)
+            reasons[why] = None
     if shared:
         figure.label_rows(axes, _work_error_axis_label(table, rows[0], once))
     some_open = not all(
@@ -240,6 +240,8 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
     figure.add_legend(drawn, f"{BEST}\n{LEFT_OUT}" if some_open else BEST)
     if any(row.starts > 1 for row in rows):
         figure.add_caption(MEDIAN)
+    for why in reasons:
+        figure.add_caption(f"open: {why}")
     return figure
 
 
