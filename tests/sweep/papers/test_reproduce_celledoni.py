@@ -1,6 +1,5 @@
 """The claims of Celledoni, Çokaj, Leone, Murari and Owren, and counterparts of their figures."""
 
-import dataclasses
 
 import numpy as np
 import pytest
@@ -46,7 +45,7 @@ def datasets(computed, tmp_path_factory, cluster, lent):
     top = study_of(text)
     shortened = [one for one in top.experiments if one.name in ("orders", "paths", "long")]
     store = tmp_path_factory.mktemp("short") / "top.zarr"
-    sweep.run(dataclasses.replace(top, experiments=tuple(shortened)), store, cluster)
+    sweep.run(top.replaced(experiments=tuple(shortened)), store, cluster)
     _, others = compute(OTHERS, tmp_path_factory.mktemp("others"), lent)
     curves = others["celledoni-quadrotors"]["orders"]  # of other methods, in the same form
     return (
