@@ -1,6 +1,5 @@
 """The claims of Celledoni, Çokaj, Leone, Murari and Owren, and counterparts of their figures."""
 
-
 import numpy as np
 import pytest
 import xarray as xr
