@@ -191,7 +191,7 @@ def work(
       sweep work quickstart.zarr --error energy_error --against cpu-time
 
     Options:
-      --error NAME  Print only this error: such as global_error or energy_error.
+      --error NAME  Print only this error, such as global_error or energy_error.
       --against [steps|evaluations|cpu-time]  Measure of work for marking the best.  [default:
           evaluations]
     """

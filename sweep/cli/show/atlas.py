@@ -36,7 +36,7 @@ def atlas(
     runs and the study.
 
     Without a STORE, the packaged studies all-orders, all-properties and round-off are run first,
-    or resumed, in the current directory: all integrators on all systems, some ten minutes.
+    or resumed, in the current directory: all integrators on all systems.
 
     With --integrator, those of your plugin are run as all-orders and all-properties run every
     other, into stores of their own, and have a row of their own beside those of every STORE.
