@@ -27,7 +27,7 @@ from sweep.campaign.submit import submit as submit
 from sweep.clusters.spec import ClusterSpec as ClusterSpec
 from sweep.exports.citations import citations as citations
 from sweep.exports.write import export as export
-from sweep.papers.running import reproduce as reproduce
+from sweep.papers.reproduction import reproduce as reproduce
 from sweep.reports.atlas import atlas as atlas
 from sweep.reports.page import report as report
 from sweep.store.failures import failed_runs as failed_runs

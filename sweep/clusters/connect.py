@@ -23,7 +23,7 @@ from distributed.versions import VersionMismatchWarning
 
 from integrators.errors import InputError
 from sweep.clusters.jobs import (
-    FollowingWork,
+    AdaptiveToRemainingWork,
     start_batch_jobs,
     start_failure,
     start_kubernetes_pods,
@@ -193,7 +193,7 @@ def tell_work_left(client: Client, seconds: float, tasks: int) -> None:
         Number of remaining tasks.
     """
     adaptive = getattr(client.cluster, "_adaptive", None)
-    if isinstance(adaptive, FollowingWork):
+    if isinstance(adaptive, AdaptiveToRemainingWork):
         adaptive.work_left = seconds, tasks
 
 

@@ -138,7 +138,7 @@ def start_batch_jobs(profile: Profile, security: Security | None) -> SpecCluster
     together = (
         (lambda worker: str(worker.name).rpartition("-")[0]) if options["processes"] > 1 else None
     )
-    cluster.adapt(Resubmitting, **adapt, worker_key=together)
+    cluster.adapt(AdaptiveWithResubmission, **adapt, worker_key=together)
     return cluster
 
 
@@ -338,7 +338,7 @@ def _check_kubernetes_answers() -> None:
 # --- scaling ----------------------------------------------------------------------------------
 
 
-class FollowingWork(Adaptive):
+class AdaptiveToRemainingWork(Adaptive):
     """Adaptive scaling that grows at once to the number of workers that the remaining work needs.
 
     Dask counts only tasks that its scheduler has. A coordinator submits two per worker and keeps
@@ -359,7 +359,7 @@ class FollowingWork(Adaptive):
         return max(worth, min(known, len(self.observed)))
 
 
-class Resubmitting(FollowingWork):
+class AdaptiveWithResubmission(AdaptiveToRemainingWork):
     """Adaptive scaling that also resubmits ended jobs of several processes.
 
     A job ends at its walltime, or with the loss of its node. A job that had workers is submitted

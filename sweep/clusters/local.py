@@ -29,7 +29,7 @@ from distributed.worker_memory import parse_memory_limit
 
 from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
-from sweep.clusters.jobs import SETTINGS, FollowingWork
+from sweep.clusters.jobs import SETTINGS, AdaptiveToRemainingWork
 from sweep.clusters.stop_request import ENDING
 
 LOOPBACK = "127.0.0.1"
@@ -137,7 +137,7 @@ def start_local_cluster(
             silence_logs=logging.CRITICAL,
         )
     if adapt:
-        cluster.adapt(FollowingWork, **adapt)
+        cluster.adapt(AdaptiveToRemainingWork, **adapt)
     return cluster
 
 

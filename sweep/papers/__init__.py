@@ -16,6 +16,6 @@ _HOMES = {
     "Row": "sweep.papers.claims",
     "claims_as_table": "sweep.papers.tables",
     "draw_figure": "sweep.papers.figures",
-    "reproduce": "sweep.papers.running",
+    "reproduce": "sweep.papers.reproduction",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)
