@@ -31,6 +31,7 @@ from sweep.store.files import INTERNAL, ZarrMode
 from sweep.study.variables import Variable
 
 TIME_CHUNK = 1024  # samples
+CHECKPOINT_CHUNK = 1024  # numbers: few integrators fill the width that the largest one needs
 CHUNK_BYTES, MOST_CHUNK_ROWS = 2**19, 4096
 SHARD_BYTES = 2**28  # in the widest variable, if it grows to twice its present length
 LEAST_SHARD_ROWS, MOST_SHARD_ROWS = 2**12, 2**15  # small studies get shards with room to grow
@@ -236,9 +237,13 @@ def _chunks(
     sizes = [max(1, size) for size in shape[1:]]
     if layout is None:
         return {"chunks": (INITIAL_CHUNK if sizes else coordinate_chunk_size(shape[0]), *sizes)}
-    along = [dim == "time" for dim in dims[1:]]
-    rest = [layout.time_chunk if of else size for of, size in zip(along, sizes, strict=True)]
-    more = [n * layout.time_chunks if of else n for of, n in zip(along, rest, strict=True)]
+    rest, more = [], []
+    for dim, size in zip(dims[1:], sizes, strict=True):
+        of_time = layout.time_chunk, layout.time_chunks
+        of_number = min(size, CHECKPOINT_CHUNK), math.ceil(size / CHECKPOINT_CHUNK)
+        chunk, chunks = {"time": of_time, "number": of_number}.get(dim, (size, 1))
+        rest.append(chunk)
+        more.append(chunk * chunks)
     # An array over runs alone is read whole, and zarr takes half a millisecond for each chunk.
     rows = min(layout.shard_rows, _chunk_rows(math.prod(rest))) if rest else layout.shard_rows
     return {"chunks": (rows, *rest), "shards": (layout.shard_rows, *more)}

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweep.store import checkpoints
 from sweep.store.backends.places import place_is_file
 from sweep.store.commit.fold import written_by_tasks
 from sweep.store.commit.records import (
@@ -39,6 +40,8 @@ from sweep.store.commit.records import (
     write_record,
 )
 from sweep.study import variables
+
+END = checkpoints.CHECKPOINT.name
 
 if TYPE_CHECKING:
     from sweep.campaign.worker.task import Task
@@ -301,6 +304,9 @@ class TaskRows:
         columns, span = {}, (slice(None), slice(*samples))
         for name in names:
             values = self.columns[name][indices]
+            if name == END:  # its column is as wide as the largest integrator of the study needs
+                used = np.flatnonzero(~np.isnan(values).all(axis=0))
+                values = values[:, : used.max(initial=-1) + 1]
             columns[name] = values[span] if "time" in self._arrays[name].dims else values
         rows, seconds = self.rows[indices], self.columns[variables.CPU_TIME][indices]
         record_name = RecordName(
