@@ -58,7 +58,7 @@ from sweep.store.lease.lease import Lease
 from sweep.store.store import Store
 from sweep.study import variables
 
-MOST_LOADED = 2**28  # approximate bytes of records that are in memory at once
+MOST_LOADED = 2**26  # approximate bytes of records that are in memory at once
 OTHER = "is not what was written there: it fails its checksum"
 
 

@@ -117,8 +117,8 @@ class Draft:
         if not self._changed:
             return self._old
         parts, end = ([], 0) if self._old is None else ([self._old], len(self._old))
-        for at, values in sorted(self._changed.items(), key=lambda item: item[0]):
-            parts.append(encode_chunk(values))
+        for at in sorted(self._changed):
+            parts.append(encode_chunk(self._changed.pop(at)))  # so that few are in memory twice
             self._spans[at] = end, len(parts[-1])
             end += len(parts[-1])
         return b"".join([*parts, with_checksum(self._spans.tobytes())])
