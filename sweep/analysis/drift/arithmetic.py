@@ -16,8 +16,8 @@ import xarray as xr
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
 from sweep.analysis.drift import cells
-from sweep.analysis.drift.drifts import DriftRate, rate_of_cell, rate_units
-from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE
+from sweep.analysis.drift.drifts import rate_of_cell, rate_units
+from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE, DriftRate
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Integers
 

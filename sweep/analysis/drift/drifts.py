@@ -8,53 +8,11 @@ import numpy as np
 import xarray as xr
 
 from sweep.analysis.drift import cells, estimators
-from sweep.analysis.drift.comparisons import OF_EACH, DriftComparison, compare_drifts
+from sweep.analysis.drift.comparisons import DriftComparison, compare_drifts
+from sweep.analysis.drift.estimators import DriftRate
 from sweep.analysis.efficiency import timing
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Floats
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftRate:
-    """The rate of a drift, the growth of the spread over the starts, and the verdict.
-
-    Attributes
-    ----------
-    drift, low, high : float
-        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN if
-        there are too few samples.
-    wide_low, wide_high : float
-        Its 97.5 % interval, which is used to compare two drifts.
-    exponent, exponent_low, exponent_high : float
-        Exponent p of the spread over the starts, which grows like tᵖ, and its 95 % interval; NaN
-        with fewer than 8 starts. If errors have no sign, p is that of their root mean square.
-    signed : bool
-        Whether errors have a sign. Errors of vectors are norms of the change, and errors of
-        constraints are absolute values: these have a rate even in a random walk.
-    verdict : str
-        One of `estimators.VERDICTS`, or empty if no drift was measured.
-    """
-
-    drift: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    wide_low: float = np.nan
-    wide_high: float = np.nan
-    exponent: float = np.nan
-    exponent_low: float = np.nan
-    exponent_high: float = np.nan
-    signed: bool = True
-    verdict: str = ""
-
-    @property
-    def bound(self) -> float:
-        """The largest |drift| inside the 95 % interval."""
-        return max(abs(self.low), abs(self.high))
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the 95 % interval."""
-        return (self.high - self.low) / 2
 
 
 def rate_of_cell(errors: cells.CellErrors, in_roundings: bool = True) -> DriftRate:
@@ -62,7 +20,7 @@ def rate_of_cell(errors: cells.CellErrors, in_roundings: bool = True) -> DriftRa
 
     Parameters
     ----------
-    errors : cells.CellErrors
+    errors : CellErrors
     in_roundings : bool, optional
         Whether the verdict may be ``at round-off``, if errors are a few roundings.
 
@@ -73,20 +31,8 @@ def rate_of_cell(errors: cells.CellErrors, in_roundings: bool = True) -> DriftRa
     if errors.lacks:
         return DriftRate(signed=errors.signed)
     found = estimators.measure_drift(errors.times, errors.windows, errors.signed)
-    half, wide = found.half_width(), found.half_width(OF_EACH)
     rounded = in_roundings and errors.max_abs.max() <= estimators.FEW_ROUNDINGS * errors.round_off
-    return DriftRate(
-        drift=found.rate,
-        low=found.rate - half,
-        high=found.rate + half,
-        wide_low=found.rate - wide,
-        wide_high=found.rate + wide,
-        exponent=found.growth.p,
-        exponent_low=found.growth.low,
-        exponent_high=found.growth.high,
-        signed=errors.signed,
-        verdict=estimators.AT_ROUND_OFF if rounded else found.verdict,
-    )
+    return replace(found, verdict=estimators.AT_ROUND_OFF) if rounded else found
 
 
 @dataclass(frozen=True, kw_only=True)
