@@ -50,7 +50,7 @@ from sweep.study.resolve import fitting_integrators
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.starts import RandomStarts
 from sweep.study.study import parse_study, unite_studies
-from sweep.study.text import write_study_text
+from sweep.study.toml import write_study_text
 
 if TYPE_CHECKING:
     import pandas

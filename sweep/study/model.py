@@ -63,8 +63,8 @@ from sweep.study.limits import (
     MOST_STRING,
     MOST_VALUES,
 )
-from sweep.study.text import as_written, format_key_path
 from sweep.study.time_axis import spaced_values
+from sweep.study.toml import as_written, format_key_path
 from sweep.study.variables import EVERY_STEP, LYAPUNOV, MEGNO, STRUCTURE
 
 if TYPE_CHECKING:

@@ -60,8 +60,8 @@ from sweep.study.experiment import (
 )
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.starts import Start, read_start
-from sweep.study.text import StudyText
 from sweep.study.time_axis import PerDecade, TimeAxis, checked_duration
+from sweep.study.toml import StudyText
 from sweep.study.variables import CHAOS, lyapunov_names
 from systems import System
 from systems.base import CONSERVED, Convergence

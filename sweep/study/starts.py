@@ -17,7 +17,7 @@ from sweep.errors import check_keys, read_each, under
 from sweep.study import model, variables
 from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.model import expected, read_value
-from sweep.study.text import StudyText
+from sweep.study.toml import StudyText
 from sweep.text import open_regular_file
 from systems import System
 from systems.base import Family

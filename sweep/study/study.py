@@ -24,7 +24,7 @@ from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.limits import MOST_TEXT
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.text import (
+from sweep.study.toml import (
     StudyText,
     as_written,
     parse_toml,

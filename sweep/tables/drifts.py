@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.drift import estimators
-from sweep.analysis.summary import rows_by_quantity, summarize_drifts, summarize_sources
+from sweep.analysis.sentences import rows_by_quantity, summarize_drifts, summarize_sources
 from sweep.tables import base
 from sweep.text import format_number, steps_in_words
 
