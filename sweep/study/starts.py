@@ -117,8 +117,8 @@ class Ensemble(Start):
         return self.label
 
     def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some members."""
-        return [f"{self.label}[{member}]" for member in members]
+        """The labels of some members; that of the start if it is no ensemble."""
+        return [f"{self.label}[{i}]" if self.ensemble else self.label for i in members]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -387,11 +387,6 @@ class FileStarts(Ensemble):
     def ensemble(self) -> str:
         """Label of the ensemble; empty for a single state."""
         return "" if self.members.ndim == 2 else self.label
-
-    def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some members."""
-        kind = Ensemble if self.ensemble else Start
-        return kind.labels_of_members(self, members)
 
     def states(self, system: System, members: range | None = None) -> States:
         """The states, shape ``(members, rows, 3)``; `InputError` if `system` has other rows.
