@@ -46,11 +46,11 @@ class StudyError(InputError):
 
     def __init__(self, *problems: str) -> None:
         more = ["and further problems"] if len(problems) > MOST_PROBLEMS else []
-        super().__init__("\n".join([*_shorten_repeated_lists(problems[:MOST_PROBLEMS]), *more]))
+        super().__init__("\n".join([*_list_names_only_once(problems[:MOST_PROBLEMS]), *more]))
         self.problems = problems
 
 
-def _shorten_repeated_lists(problems: Iterable[str]) -> Iterator[str]:
+def _list_names_only_once(problems: Iterable[str]) -> Iterator[str]:
     """Yield the problems, of which later ones refer to a long list of names in an earlier one."""
     seen = set()
     for problem in problems:
@@ -91,7 +91,7 @@ class Problem(NamedTuple):
 class WrongValues(InputError):
     """Values that cannot be used, with a `Problem` for each.
 
-    `sweep.study.text.StudyText.explain` adds the file and the line.
+    `sweep.study.toml.StudyText.explain` adds the file and the line.
     """
 
     def __init__(self, *problems: Problem) -> None:

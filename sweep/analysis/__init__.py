@@ -27,7 +27,7 @@ _NAMES = {
     "runs.selection": "adaptive_runs is_order_study name_of_energy_quantity scanned_axes",
     "runs.summaries": "results units",
     "structure": "has_structure structure_table",
-    "summary": "summarize_chaos summarize_drifts summarize_orders summarize_sources "
+    "sentences": "summarize_chaos summarize_drifts summarize_orders summarize_sources "
     "summarize_structure summarize_work",
 }
 _HOMES = {name: f"sweep.analysis.{at}" for at, names in _NAMES.items() for name in names.split()}

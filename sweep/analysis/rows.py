@@ -44,7 +44,7 @@ class Table:
     units : dict of str to str
         Units of columns by their headers, for LaTeX. In text, the title has the units.
     summary : str
-        The result in a sentence, above the title; see `sweep.analysis.summary`.
+        The result in a sentence, above the title; see `sweep.analysis.sentences`.
     kept : sequence of str
         Headers of the columns that even a narrow terminal shows.
     """

@@ -21,7 +21,7 @@ from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.resolve import label_of_entry
 from sweep.study.run_table import expand_experiment
 from sweep.study.starts import RandomStarts
-from sweep.study.text import text_with_experiments
+from sweep.study.toml import text_with_experiments
 
 if TYPE_CHECKING:
     from pathlib import Path

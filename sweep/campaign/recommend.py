@@ -2,7 +2,8 @@
 
 The search is successive halving (Jamieson and Talwalkar, AISTATS 2016). All integrators that fit
 are run over a sixteenth of the time, at decreasing sizes a factor of two apart; the cheaper ones
-over a quarter; and the last few over the whole time. Each round is an experiment of one store.
+over a quarter; and the last few over the whole time. Each round is an experiment of one store, run
+by `sweep.campaign.run` on one cluster.
 """
 
 from __future__ import annotations
@@ -15,57 +16,68 @@ import math
 import operator
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 import sweep
 from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError, check_known, check_number
 from integrators.html import html_text
+from integrators.precision import DOUBLE
+from integrators.stepping.adaptive import SMALLEST_TOLERANCES
 from sweep.analysis.efficiency.timing import APART
 from sweep.analysis.rows import Rows
-from sweep.campaign.extend import exact_multiple_of_unit
-from sweep.campaign.rounds import (
-    ENERGY,
-    GLOBAL,
-    MOMENTUM,
-    MOST_STEPS,
-    REFERENCE,
-    Asked,
-    Bench,
-    Bound,
-    Candidate,
-    Choice,
-    OutOfBudget,
-    Round,
-    Trial,
-)
+from sweep.campaign.extend import exact_multiple_of_unit, with_members
+from sweep.campaign.run import run
+from sweep.campaign.watch import Watcher
 from sweep.clusters.connect import start_or_connect
 from sweep.clusters.spec import cluster_spec_from_arguments
+from sweep.clusters.stop_request import TIME_IS_UP
+from sweep.errors import Interrupted
+from sweep.store import diff
+from sweep.store.open import open_study
+from sweep.store.progress import ProgressCounter
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
+from sweep.study import Study, variables
 from sweep.study.resolve import fitting_integrators
-from sweep.study.run_table import expand_experiment
+from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.starts import RandomStarts
+from sweep.study.study import parse_study, unite_studies
+from sweep.study.toml import write_study_text
 
 if TYPE_CHECKING:
     import pandas
+    import xarray as xr
     from distributed import Client
 
+    from integrators.method import Integrator
     from sweep.clusters.spec import ClusterSpec
-    from sweep.study import Study
     from sweep.study.experiment import ResolvedExperiment
+    from systems.base import System
 
+ENERGY, MOMENTUM, GLOBAL = "energy_error", "momentum_error", "global_error"
+KINDS = {ENERGY: "energy", MOMENTUM: "momentum_map"}
+SMALLEST_TOLERANCE, LARGEST_TOLERANCE = SMALLEST_TOLERANCES[DOUBLE][0], 0.01
+REFERENCE = "dop853"
+RESOLVED = 0.1  # fraction of a bound below which the error of a reference must be
+CHAOTIC = 0.01  # error of a reference above which chaos dominates
+MOST_STEPS = 2**20  # of an adaptive run, and of other runs over the first part of the time
+REPEATS = 3  # in the study of a recommendation
+STEPS_PER_SAMPLE = 20  # there, at least, so that samples take at most 5 % more steps
+# Share of new initial conditions that may exceed the estimated error. With it, all errors of twenty
+# new initial conditions are below the estimate in 19 of 20 cases.
+RARE = 1 / 400
+TAIL, LEAST_TAIL = 4, 3  # one error of so many belongs to the tail; least size of the tail
+FARTHEST = 10.0  # times the largest error: the tail is not extrapolated farther
 SEARCHED, HELD_BACK = 40, 40  # initial conditions, if they can be drawn
 BLOCK = 3  # sizes that are tried together
-ROUNDS = (  # fractions of the time, with a sample for each sixteenth
-    Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
-    Round("quarter", 1 / 4, 4, factor=1.3, ahead=1, starts=8, repeats=2, worth=1.5),
-    Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
-)
 ATTEMPTS = 3  # at a size at which the held-back starts keep the bounds
 CONFIDENCE = 0.95
 TIMINGS = 5  # of each finalist
@@ -73,6 +85,477 @@ HOPELESS = 4.0  # times a round's initial cost, at which integrators are given u
 NEAR_ROUND_OFF = 1e6  # times half a unit in the last place: errors below may not fall further
 AT_FLOOR = 0.5  # least power of the inverse cost with which errors fall near round-off
 AMOUNT, RATIO, COST = map(operator.attrgetter, ("amount", "ratio", "seconds"))  # of trials
+
+
+class OutOfBudget(Exception):
+    """The time budget of a search is spent."""
+
+
+# --- bounds on errors -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """An upper bound on an error.
+
+    Parameters
+    ----------
+    error : {"energy_error", "momentum_error", "global_error"}
+    most : float
+        The bound, in `units`.
+    units : str
+    quantities : tuple of str
+        Conserved quantities of the system, whose largest error counts; empty for the error against
+        a reference.
+    columns : tuple of str
+        Names in the store of the variables of these quantities.
+    """
+
+    error: str
+    most: float
+    units: str
+    quantities: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of_system(cls, system: System, error: str, most: float) -> Bound:
+        """The bound on an error of a system; `InputError` if the system has no such error."""
+        most = check_number(error, most, above=0.0)
+        if error == GLOBAL:
+            (units, *others) = dict.fromkeys(own.units for own in system.state_errors)
+            return cls(error, most, "1" if others else units)
+        found = [own for own in system.quantities if own.kind == KINDS[error]]
+        if not found:
+            kinds = {own.kind for own in system.quantities}
+            known = [GLOBAL, *(own for own, kind in KINDS.items() if kind in kinds)]
+            raise InputError(
+                f"{error} = {most:g}: {system.name} has no {KINDS[error].replace('_', ' ')} that "
+                f"is conserved; it has {' and '.join(known).replace('_', ' ')}",
+                key=error,
+            )
+        columns = [
+            name
+            for own in found
+            for name in ([f"{own.name}_{axis}" for axis in own.components] or [own.name])
+        ]
+        return cls(error, most, found[0].units, tuple(own.name for own in found), tuple(columns))
+
+    @property
+    def in_words(self) -> str:
+        """The error in words, such as ``energy error``."""
+        return self.error.replace("_", " ")
+
+    def in_units(self, value: float, digits: str = "g") -> str:
+        """A value of the error with its unit, for messages."""
+        return f"{value:{digits}} {self.units}".removesuffix(" 1")
+
+    def largest_errors(self, dataset: xr.Dataset, every_step: bool) -> NDArray[np.float64]:
+        """The largest error of each run; that of the energy is over steps, if recorded.
+
+        Infinite if the run failed, or an error is not finite.
+        """
+        ending = "_abs_max" if every_step and self.error == ENERGY else ""
+        names = [f"{name}_error{ending}" for name in self.quantities] or [self.error]
+        found = np.abs([dataset[name].values[:, 1:] for name in names]).max(axis=(0, 2))
+        ended = np.isfinite(found) & (dataset["status"].values <= 0)
+        largest: NDArray[np.float64] = np.where(ended, found, np.inf)
+        return largest
+
+    def round_off(self, dataset: xr.Dataset) -> float:
+        """Error from rounding the quantities by half a unit in the last place.
+
+        For errors of states, whose rows have norms of about 1, it is that of the number 1.
+        """
+        sizes = [np.abs(dataset[name].values[:, 0]).max() for name in self.columns]
+        return float(np.finfo(float).eps / 2 * max(sizes, default=1.0))
+
+
+def rare_error(errors: ArrayLike) -> float:
+    """Estimate the error that a share of `RARE` of new initial conditions exceeds.
+
+    This is Weissman's quantile (J. Amer. Statist. Assoc. 73, 1978), with Hill's estimator for the
+    tail of the largest quarter of the errors. It is at least the largest error, and at most
+    `FARTHEST` times it.
+    """
+    errors = np.sort(np.asarray(errors, dtype=float))
+    count, largest = len(errors), float(errors[-1])
+    tail = max(LEAST_TAIL, count // TAIL)
+    if count <= tail or not np.isfinite(largest) or not errors[-tail - 1] > 0:
+        return largest
+    logs = np.log(errors[-tail - 1 :])
+    beyond = np.mean(logs[1:] - logs[0]) * np.log(tail / (count * RARE)) - (logs[-1] - logs[0])
+    return largest * float(np.exp(np.clip(beyond, 0.0, np.log(FARTHEST))))
+
+
+# --- what is run ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """A round, which is one experiment of the store: integrators until a time from some starts.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    until : float
+        End time in the study's unit of time.
+    samples : int
+        Number of equal sample intervals.
+    factor : float
+        Approximate ratio of neighbouring sizes at the end of the round.
+    ahead : int
+        Number of sizes that are tried together as long as none keeps the bounds.
+    starts : int
+        Number of initial conditions, if they can be drawn.
+    repeats : int
+        Number of repeats of each run, by which costs are compared.
+    worth : float
+        Multiple of the least cost up to which integrators continue.
+    """
+
+    name: str
+    until: float
+    samples: int
+    factor: float
+    ahead: int
+    starts: int
+    repeats: int
+    worth: float
+
+
+ROUNDS = (  # fractions of the time, with a sample for each sixteenth
+    Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
+    Round("quarter", 1 / 4, 4, factor=1.3, ahead=1, starts=8, repeats=2, worth=1.5),
+    Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Candidate:
+    """An integrator that fits the system, and the sizes that it can have.
+
+    A size is a step size or a tolerance. It is given by an *amount* that is proportional to its
+    cost: the steps in a sample interval or, for a tolerance, the factor by which the cost exceeds
+    that of the largest tolerance.
+    """
+
+    name: str
+    integrator: Integrator
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether its size is a tolerance, not a step size."""
+        return self.integrator.adaptive
+
+    def size(self, amount: float, part: Round) -> float:
+        """The step size, in the study's unit of time, or the tolerance."""
+        if not self.adaptive:
+            return part.until / part.samples / amount
+        order = self.integrator.order if isinstance(self.integrator.order, int) else 1
+        return float(LARGEST_TOLERANCE * amount**-order)
+
+    def further(self, part: Round, amount: float, factor: float, count: int = 1) -> list[float]:
+        """The next amounts, each about `factor` times the one before; fewer if there are no more.
+
+        With a factor below 1, these are smaller amounts, and larger sizes.
+        """
+        found: list[float] = []
+        while len(found) < count:
+            near = amount * factor
+            if not self.adaptive:  # a whole number of steps
+                near = max(amount + 1, round(near)) if factor > 1 else min(amount - 1, round(near))
+            if near < 1 or (self.adaptive and self.size(near, part) < SMALLEST_TOLERANCE):
+                break
+            found.append(amount := near)
+        return found
+
+
+Asked = Mapping[Candidate, Sequence[float]]  # amounts
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """An integrator with a step size or tolerance that keeps the bounds.
+
+    Parameters
+    ----------
+    integrator : str
+    order : int or str
+    adaptive : bool
+        Whether `size` is a tolerance instead of a step size.
+    size : float
+    seconds, seconds_next : float
+        CPU seconds of a run until the end: the least and the second least of its repeats, which
+        alternate with those of other integrators; medians over the starts.
+    steps : float
+        Number of steps of such a run.
+    errors : dict of str to float
+        Largest value of each error, over all initial conditions that were tried.
+    is_apart : bool
+        Whether it is distinctly more expensive than the best: its time exceeds the second least
+        time of the best, and the least by a tenth.
+    at_largest : bool
+        Whether a run can have no larger size.
+    """
+
+    integrator: str
+    order: int | str
+    adaptive: bool
+    size: float
+    seconds: float
+    seconds_next: float
+    steps: float
+    errors: dict[str, float]
+    is_apart: bool = True
+    at_largest: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trial:
+    """The results of the runs of a candidate at one size.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    part : Round
+    amount : float
+        Amount as in `Candidate`.
+    ratios : ndarray, shape (starts,)
+        Largest error divided by its bound, the maximum over errors; infinite if the run failed.
+    ratio : float
+        Estimate that few new initial conditions would exceed; the largest ratio, if none can be
+        drawn.
+    round_off : float
+        Error of half a unit in the last place, divided by its bound; the maximum over errors.
+    choice : Choice
+        The size, its cost and its errors.
+    """
+
+    candidate: Candidate
+    part: Round
+    amount: float
+    ratios: NDArray[np.float64]
+    ratio: float
+    round_off: float
+    choice: Choice
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the bounds are kept."""
+        return self.ratio <= 1.0
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds of a run."""
+        return self.choice.seconds
+
+    def amount_in(self, part: Round) -> float:
+        """The amount in another round with the same size, or a size that is a little less."""
+        if self.candidate.adaptive:
+            return self.amount
+        interval, own = part.until / part.samples, self.part.until / self.part.samples
+        return max(1, math.ceil(self.amount * interval / own * (1 - 1e-9)))
+
+
+@dataclasses.dataclass(eq=False)
+class Bench:
+    """Runs candidates on the system of an experiment, within a time budget.
+
+    Parameters
+    ----------
+    study : Study
+    experiment : ResolvedExperiment
+        The experiment of the study whose system, initial conditions and statistics count.
+    bounds : tuple of Bound
+    store : Store
+        Store of the search; runs that it has already are not computed again.
+    connect : callable
+        Returns the `distributed.Client` to compute on; called only if a run is missing.
+    ends : float
+        End of the time budget, by `time.monotonic`.
+    """
+
+    study: Study
+    experiment: ResolvedExperiment
+    bounds: tuple[Bound, ...]
+    store: Store
+    connect: Callable[[], Client]
+    ends: float
+
+    def __post_init__(self) -> None:
+        self.experiment = self.experiment.grids[0]
+        self._written = tomllib.loads(self.study.text)
+        tables, name = self._written["experiment"], self.experiment.name
+        own = next(table for table in tables if table["name"] == name)
+        self._table = self._written.get("defaults", {}) | own
+        self._asked: list[Study] = []
+        self._quantities = tuple(name for bound in self.bounds for name in bound.quantities)
+        self.every_step = self.experiment.statistics != variables.NO_STATISTICS
+        self.is_referred = any(bound.error == GLOBAL for bound in self.bounds)
+        random = sum(isinstance(own, RandomStarts) for own in self.experiment.initial_conditions)
+        self.drawn, self._ensembles = random > 0, max(1, random)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all runs of the store, and of their references."""
+        return (
+            sum(one.cpu_seconds for one in ProgressCounter(self.store).count())
+            if self._asked
+            else 0.0
+        )
+
+    def run(
+        self, part: Round, asked: Asked, starts: int, first: int = 0, repeats: int = 1
+    ) -> list[Trial]:
+        """Run candidates at some amounts, from `starts` initial conditions if they can be drawn.
+
+        The `Trial`s do not count the `first` initial conditions that were drawn.
+
+        Raises
+        ------
+        OutOfBudget
+        Interrupted
+            At Ctrl-C, or if the process is told to end.
+        InputError
+            If a reference is not exact enough.
+        """
+        members, before = (math.ceil(own / self._ensembles) for own in (starts, first))
+        study, left = self._study(part, asked, members, repeats), self.ends - time.monotonic()
+        if left <= 0:
+            raise OutOfBudget
+        self._asked.append(study)
+        if any(own.pending.any() for own in diff.diff_store_against_study(self.store, study)):
+            whole, client = unite_studies(self._asked), self.connect()
+            outcome = run(whole, self.store, client, max_time=left, watcher=Watcher())
+            if not outcome.complete:
+                stopped = outcome.stopped
+                raise OutOfBudget if stopped == TIME_IS_UP else Interrupted(stopped)
+        return self._trials(part, asked, expand_experiment(study.experiments[0]), before)
+
+    def keep_study(self) -> None:
+        """Make all runs of this search the study of the store, which may have that of another."""
+        study = unite_studies(self._asked)
+        if self.store.anew().attributes["studies"] != [study.text]:
+            run(study, self.store, watcher=Watcher())
+
+    def _study(self, part: Round, asked: Asked, members: int, repeats: int) -> Study:
+        """The study of some runs."""
+        sizes = {own: [own.size(amount, part) for amount in of] for own, of in asked.items()}
+        written = with_members(self._table["initial_condition"], self.experiment, members)
+        changes = {"repeat": repeats, "max_steps": MOST_STEPS, "initial_condition": written}
+        name, record = f"{self.study.name}-recommend", self._quantities
+        text = self._text(name, part, sizes, record, changes)
+        # States in files, whose directory is not known, have been read already.
+        drawn = changes | {"initial_condition": {"random": 1, "seed": 0}}
+        plugins = {own.name: own for own in self.study.plugins}
+        read = parse_study(self._text(name, part, sizes, record, drawn), plugins=plugins)
+        starts = tuple(
+            dataclasses.replace(own, members=members) if isinstance(own, RandomStarts) else own
+            for own in self.experiment.initial_conditions
+        )
+        grid = dataclasses.replace(read.experiments[0], initial_conditions=starts)
+        return read.replaced(experiments=(grid,), text=text)
+
+    def answer_text(self, part: Round, found: Sequence[Trial]) -> str:
+        """The text of a study with some integrators at their sizes, and the original starts.
+
+        If only the end was sampled, it has as many samples as the original, or so few that the
+        sizes, which must divide the intervals, become only a little less.
+        """
+        part = dataclasses.replace(part, name=self.experiment.name)
+        if part.samples == 1:
+            most = int(min(own.choice.steps for own in found)) // STEPS_PER_SAMPLE
+            samples = max(1, min(self.experiment.time_axis.samples, most))
+            part = dataclasses.replace(part, samples=samples)
+        sizes = {own.candidate: [own.candidate.size(own.amount_in(part), part)] for own in found}
+        record = dict.fromkeys([*self._table.get("record", []), *self._quantities])
+        name = f"{self.study.name}-recommended"
+        return self._text(name, part, sizes, record, {"repeat": REPEATS})
+
+    def _text(
+        self, name: str, part: Round, sizes: Asked, record: Iterable[str], changes: dict[str, Any]
+    ) -> str:
+        """The text of a study with some integrators on the system."""
+        kept = ("system", "parameters", "time_unit", "initial_condition", "statistics", "max_steps")
+        table = {"name": part.name} | {key: self._table[key] for key in kept if key in self._table}
+        table["integrators"] = [
+            {"name": own.name, "tolerance" if own.adaptive else "step_size": list(of)}
+            for own, of in sizes.items()
+        ]
+        table |= {"duration": part.until, "samples": part.samples, "record": list(record)} | changes
+        if self.is_referred:
+            exact = {"integrator": REFERENCE, "tolerance": SMALLEST_TOLERANCE, "until": part.until}
+            table["reference"] = exact
+        plugins = {key: of for key, of in self._written.items() if key == "plugins"}
+        return write_study_text({"format": 1, "name": name} | plugins, [table])
+
+    def _trials(self, part: Round, asked: Asked, table: RunTable, before: int) -> list[Trial]:
+        """The trials of the runs in a table, by candidate and amount.
+
+        Other runs of the store do not count, so that a resumed search decides as before. Neither do
+        the first `before` members of ensembles and, if there are any, single starts.
+        """
+        counts = [
+            np.arange(own.size) >= (before if isinstance(own, RandomStarts) else before * own.size)
+            for own in table.experiment.initial_conditions
+        ]
+        ids = table.run_id.reshape(table.experiment.repeat, -1, len(table.starts))
+        ids = ids[:, :, np.concatenate(counts)]
+        dataset = open_study(self.store)[part.name].to_dataset().set_index(run="run_id")
+        dataset = dataset.sel(run=ids.ravel())
+        if variables.REFERENCE_ERROR in dataset:
+            known = dataset[variables.REFERENCE_ERROR].values[dataset["status"].values <= 0]
+            self._check_references(dataset["time"].values, known)
+        # Axes: repeats, sizes of candidates, starts.
+        cpu_time, steps = (
+            dataset[name].values.reshape(ids.shape) for name in ("cpu_time", "steps")
+        )
+        cpu_time = np.median(np.sort(cpu_time, axis=0), axis=2)
+        errors = {
+            own.error: own.largest_errors(dataset, self.every_step).reshape(ids.shape)[0]
+            for own in self.bounds
+        }
+        ratios = np.max([errors[bound.error] / bound.most for bound in self.bounds], axis=0)
+        round_off = max(bound.round_off(dataset) / bound.most for bound in self.bounds)
+        pairs = [(candidate, amount) for candidate, of in asked.items() for amount in of]
+        found = []
+        for at, (candidate, amount) in enumerate(pairs):
+            size, adaptive = candidate.size(amount, part), candidate.adaptive
+            choice = Choice(
+                integrator=candidate.name,
+                order=candidate.integrator.order,
+                adaptive=adaptive,
+                size=size if adaptive else size * self.experiment.time_unit,
+                seconds=float(cpu_time[0, at]),
+                seconds_next=float(cpu_time[:2, at][-1]),
+                steps=float(np.median(steps[:, at])),
+                errors={name: float(values[at].max()) for name, values in errors.items()},
+                at_largest=not candidate.further(part, amount, 1 / part.factor),
+            )
+            ratio = rare_error(ratios[at]) if self.drawn else float(ratios[at].max())
+            found.append(Trial(candidate, part, amount, ratios[at], ratio, round_off, choice))
+        return found
+
+    def _check_references(self, times: NDArray[np.float64], errors: NDArray[np.float64]) -> None:
+        """Raise `InputError` unless the errors of references are well below the bound."""
+        (most,) = (bound.most for bound in self.bounds if bound.error == GLOBAL)
+        unresolved = ~(errors[:, 1:] <= RESOLVED * most).all(axis=0)
+        if not unresolved.any():
+            return
+        uncertain, last = np.nanmax(errors[:, 1:]), times[int(np.argmax(unresolved))]
+        remedies = ["a shorter time" if last == 0 else f"a time until {last:.15g}"]
+        if uncertain < CHAOTIC:
+            least = 1.05 * uncertain / RESOLVED  # a margin for rounding to two digits
+            remedies.append(f"a bound of at least {least:.1e}")
+        raise InputError(
+            f"{GLOBAL} = {most:g} cannot be told until t = {times[-1]:g}: the reference itself is "
+            f"uncertain by {uncertain:.1e}; expected {' or '.join(remedies)}",
+            key=GLOBAL,
+        )
+
+
+# --- the search -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -494,8 +977,8 @@ def _groups_that_go_on(before: Round, part: Round, kept: Sequence[Trial]) -> Ite
         asked = {}
         for own in group:
             amount, factor = own.amount_in(part), part.factor**BLOCK
-            coarser = own.candidate.coarser(amount, factor)
-            asked[own.candidate] = [*coarser, amount, *own.candidate.finer(part, amount, factor)]
+            coarser, finer = (own.candidate.further(part, amount, f) for f in (1 / factor, factor))
+            asked[own.candidate] = [*coarser, amount, *finer]
         yield asked
 
 
@@ -534,14 +1017,14 @@ def _amounts_to_try(trials: Sequence[Trial], limit: float) -> list[float]:
     if kept := _coarsest_kept(trials):
         larger = max((own.amount for own in trials if own.amount < kept.amount), default=None)
         if larger is None:
-            return candidate.coarser(kept.amount, 2.0, part.ahead)
+            return candidate.further(part, kept.amount, 0.5, part.ahead)
         factor = max(part.factor, (kept.amount / larger) ** (1 / (BLOCK + 1)))
-        between = candidate.finer(part, larger, factor, BLOCK)
+        between = candidate.further(part, larger, factor, BLOCK)
         return [own for own in between if own < kept.amount / part.factor**0.5]
     steps = 0 if candidate.adaptive else finest.amount * part.samples
     if finest.seconds > limit or _is_at_floor(trials) or steps > MOST_STEPS:
         return []
-    return candidate.finer(part, finest.amount, 2.0, part.ahead)
+    return candidate.further(part, finest.amount, 2.0, part.ahead)
 
 
 def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:

@@ -31,8 +31,8 @@ from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.starts import StoreStarts, register_end_state_reader
 from sweep.study.study import Study, parse_study
 from sweep.study.study import load_study_file as load_study_file
-from sweep.study.text import parse_toml
 from sweep.study.time_axis import TimeAxis
+from sweep.study.toml import parse_toml
 from sweep.text import count_with_noun, read_regular_file
 
 # How the comments begin that precede tables added by `sweep decide` and by `sweep extend`.

@@ -11,7 +11,7 @@ _HOMES = {
     "fitting_methods": "sweep.study.resolve",
     "packaged_study_names": "sweep.study.study",
     "study_schema": "sweep.study.model",
-    "write_study_text": "sweep.study.text",
+    "write_study_text": "sweep.study.toml",
     "Experiment": "sweep.study.model",
     "IntegratorEntry": "sweep.study.experiment",
     "Reference": "sweep.study.experiment",

@@ -24,7 +24,6 @@ from sweep.errors import CannotUnite
 from sweep.plugins.registry import BUILT_IN, Library, unite_libraries
 from sweep.study import variables
 from sweep.study.exclude import Rule
-from sweep.study.limits import MOST_RUNS, RUNS
 from sweep.study.run_id import StepSize, Tolerance
 from sweep.study.starts import RandomStarts, Start
 from sweep.study.time_axis import TimeAxis
@@ -150,8 +149,6 @@ class Reference:
             raise InputError(
                 f"expected a tolerance from {words} to 1, got {self.tolerance}", key="tolerance"
             )
-        if not self.until > 0:
-            raise InputError(f"expected a positive time, got {self.until}", key="until")
 
     @property
     def is_precise(self) -> bool:
@@ -266,8 +263,6 @@ class ResolvedExperiment:
     parts: "tuple[ResolvedExperiment, ...]" = ()
 
     def __post_init__(self) -> None:
-        if self.size > MOST_RUNS:
-            raise RUNS.error(self.size)
         self._check_steps_advance_with_axes()
         if self.reference is not None:
             self._check_reference(self.reference)

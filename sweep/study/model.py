@@ -55,9 +55,16 @@ from sweep.guide import keys_of_tables
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.plugins.written import plugin_of_declaration
-from sweep.study.limits import MOST_EXPERIMENTS, MOST_LABEL, MOST_STRING
-from sweep.study.text import as_written, format_key_path
+from sweep.study.limits import (
+    MOST_EXPERIMENTS,
+    MOST_LABEL,
+    MOST_PER_DECADE,
+    MOST_STATES,
+    MOST_STRING,
+    MOST_VALUES,
+)
 from sweep.study.time_axis import spaced_values
+from sweep.study.toml import as_written, format_key_path
 from sweep.study.variables import EVERY_STEP, LYAPUNOV, MEGNO, STRUCTURE
 
 if TYPE_CHECKING:
@@ -244,7 +251,7 @@ class Range(Table):
 
     start: Number
     stop: Number
-    count: Integer
+    count: Annotated[Integer, Field(ge=2, le=MOST_VALUES)]
     spacing: Literal["linear", "log"] = "linear"
 
     def numbers(self) -> tuple[float, ...]:
@@ -255,7 +262,7 @@ class Range(Table):
 class PerDecadeTable(Table):
     """Samples that become sparser with time."""
 
-    per_decade: Integer
+    per_decade: Annotated[Integer, Field(ge=1, le=MOST_PER_DECADE)]
     first: Number | None = None
 
 
@@ -266,7 +273,7 @@ class Labelled(Table):
     value: Setting
 
 
-Declarable = Annotated[Any, OneOf(one=Number, text=Literal[DECLARED])]
+Declarable = Annotated[Any, OneOf(one=Annotated[Number, Field(gt=0)], text=Literal[DECLARED])]
 Values = Annotated[Any, OneOf(one=Number, many=SomeNumbers, table=Range)]
 StepSizes = Annotated[Any, OneOf(one=Number, text=Literal[DECLARED], many=SomeNumbers, table=Range)]
 Scanned = Annotated[
@@ -332,7 +339,7 @@ class RandomStart(Table):
 class LatticeStart(Table):
     """States on a lattice."""
 
-    lattice: Integer
+    lattice: Annotated[Integer, Field(ge=1, le=MOST_STATES)]
     body: Integer = 0
     around: String | None = None
     label: Label | None = None
@@ -375,7 +382,7 @@ class Counted(Table):
     """A recorded quantity with a count, such as Lyapunov exponents."""
 
     name: Literal["lyapunov"]
-    count: Integer
+    count: Annotated[Integer, Field(ge=1)]
 
 
 class ReferenceTable(Table):
@@ -384,7 +391,7 @@ class ReferenceTable(Table):
     integrator: String
     arithmetic: Literal["double", "double-double"] | None = None
     tolerance: Number | None = None
-    until: Number | None = None
+    until: Annotated[Number, Field(gt=0)] | None = None
 
 
 AnyEntry = Annotated[Any, OneOf(_kind_of_entry, text=String, table=Entry, all=AllEntries)]
@@ -444,7 +451,7 @@ class ExperimentTable(Table):
     tolerance: Values | None = None
     initial_condition: Annotated[Any, _one_or_many(AnyStart)]
     duration: Declarable
-    samples: Annotated[Any, OneOf(one=Integer, table=PerDecadeTable)]
+    samples: Annotated[Any, OneOf(one=Annotated[Integer, Field(ge=1)], table=PerDecadeTable)]
     record: list[Annotated[Any, OneOf(text=String, table=Counted)]] | None = None
     statistics: Statistics = EVERY_STEP
     reference: Annotated[Any, OneOf(one=Literal[False], table=ReferenceTable)] = None
@@ -665,9 +672,9 @@ def _raise_problem(
             what = "quantity with a count" if "<Counted>" in location else str(key)
             check_known(what, value, re.findall("'([^']*)'", about["expected"]))
         case "greater_than_equal":
-            raise expected(f"at least {about['ge']}", value)
+            raise expected(f"at least {about['ge']:,}", value)
         case "less_than_equal":
-            raise expected(f"at most {about['le']}", value)
+            raise expected(f"at most {about['le']:,}", value)
         case "string_too_long":
             raise expected(f"at most {about['max_length']:,} characters, not {len(value):,}", value)
         case "string_type" if location[-1] == "<text>" and location[0] in _NAMED:

@@ -17,7 +17,7 @@ from sweep.errors import check_keys, read_each, under
 from sweep.study import model, variables
 from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.model import expected, read_value
-from sweep.study.text import StudyText
+from sweep.study.toml import StudyText
 from sweep.text import open_regular_file
 from systems import System
 from systems.base import Family
@@ -117,8 +117,8 @@ class Ensemble(Start):
         return self.label
 
     def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some members."""
-        return [f"{self.label}[{member}]" for member in members]
+        """The labels of some members; that of the start if it is no ensemble."""
+        return [f"{self.label}[{i}]" if self.ensemble else self.label for i in members]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,11 +166,6 @@ class GivenStart(Start):
 
     def states(self, system: System) -> States:
         """The state, shape ``(1, rows, 3)``; `InputError` if it is not a state of `system`."""
-        if set(self.vectors) != set(system.state_keys):
-            raise InputError(
-                f"a state of {system.name} is given by {' and '.join(system.state_keys)}, "
-                f"not by {' and '.join(self.vectors)}"
-            )
         for key, vectors in self.vectors.items():
             system.check_vectors(key, vectors)
         given = np.concatenate([self.vectors[key] for key in system.state_keys])
@@ -261,23 +256,12 @@ class LatticeStarts(Ensemble):
         Named start from which the other parts of the state are taken; None for the system's first.
     label : str
         As in `RandomStarts`.
-
-    Raises
-    ------
-    InputError
-        If `count` is out of bounds.
     """
 
     count: int
     body: int
     around: str | None
     label: str
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.count <= MOST_STATES:
-            raise InputError(
-                f"expected 1 to {MOST_STATES:,} directions, got {self.count:,}", key="lattice"
-            )
 
     @property
     def size(self) -> int:
@@ -305,11 +289,6 @@ class FamilyStarts(Ensemble):
         Name in the store of the coordinate of each axis.
     label : str
         Label of the ensemble; members are ``label[theta=0.7, phi=0.4]``.
-
-    Raises
-    ------
-    InputError
-        If there are more than 50,000 combinations.
     """
 
     name: str
@@ -317,10 +296,6 @@ class FamilyStarts(Ensemble):
     given: tuple[str, ...]
     columns: dict[str, str]
     label: str
-
-    def __post_init__(self) -> None:
-        if self.size > MOST_STATES:
-            raise InputError(f"gives {self.size:,} states; at most {MOST_STATES:,} are possible")
 
     @property
     def size(self) -> int:
@@ -412,11 +387,6 @@ class FileStarts(Ensemble):
     def ensemble(self) -> str:
         """Label of the ensemble; empty for a single state."""
         return "" if self.members.ndim == 2 else self.label
-
-    def labels_of_members(self, members: Sequence[int]) -> list[str]:
-        """The labels of some members."""
-        kind = Ensemble if self.ensemble else Start
-        return kind.labels_of_members(self, members)
 
     def states(self, system: System, members: range | None = None) -> States:
         """The states, shape ``(members, rows, 3)``; `InputError` if `system` has other rows.
@@ -602,9 +572,11 @@ def read_start(
             )
         case _:
             start = _given_start(given, system, label)
-    count(MEMORY, BYTES_OF_A_ROW * start.size * sum(own.rows for own in family))
-    if isinstance(start, FamilyStarts | LatticeStarts):
+    if isinstance(start, FamilyStarts | LatticeStarts):  # whose states are all made and checked
+        if start.size > MOST_STATES:
+            raise InputError(f"gives {start.size:,} states; at most {MOST_STATES:,} are possible")
         count(PAIRS, start.size * len(family))
+    count(MEMORY, BYTES_OF_A_ROW * start.size * sum(own.rows for own in family))
     try:
         for own in family:
             start.check(own)

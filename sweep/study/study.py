@@ -19,20 +19,12 @@ from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError, noted
 from sweep.plugins.loader import Plugin, read_plugin_source
 from sweep.plugins.registry import Library, read_plugins_of_study, unite_libraries
+from sweep.study import model
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
 from sweep.study.limits import MOST_TEXT
-from sweep.study.model import (
-    FAILED,
-    FORMAT,
-    Experiment,
-    ExperimentKeys,
-    StudyTable,
-    plugin_of,
-    read_table,
-)
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
-from sweep.study.text import (
+from sweep.study.toml import (
     StudyText,
     as_written,
     parse_toml,
@@ -100,7 +92,7 @@ scan, zip, exclude, record, statistics, reference, repeat, max_steps, time_unit 
     def __init__(
         self,
         name: str,
-        experiments: Sequence[Experiment],
+        experiments: Sequence[model.Experiment],
         description: str = "",
         plugins: Sequence[object] = (),
         directory: str | Path = ".",
@@ -114,13 +106,13 @@ scan, zip, exclude, record, statistics, reference, repeat, max_steps, time_unit 
         description: str = "",
         plugins: Sequence[object] = (),
         directory: str | Path = ".",
-        **keys: Unpack[ExperimentKeys],
+        **keys: Unpack[model.ExperimentKeys],
     ) -> None: ...
 
     def __init__(
         self,
         name: str,
-        experiments: Sequence[Experiment] = (),
+        experiments: Sequence[model.Experiment] = (),
         description: str = "",
         plugins: Sequence[object] = (),
         directory: str | Path = ".",
@@ -131,17 +123,17 @@ scan, zip, exclude, record, statistics, reference, repeat, max_steps, time_unit 
                 f"study {name!r}: expected experiments, or the keys of a single one: the key "
                 f"{next(iter(keys))!r} belongs to a sweep.Experiment"
             )
-        own = [Experiment(name=name, **keys)] if keys else experiments
-        if isinstance(own, Experiment):
+        own = [model.Experiment(name=name, **keys)] if keys else experiments
+        if isinstance(own, model.Experiment):
             raise StudyError(f"study {name!r}: expected a list of experiments, got one")
         for one in own:
-            if not isinstance(one, Experiment):
+            if not isinstance(one, model.Experiment):
                 raise StudyError(
                     f"study {name!r}: expected each experiment as a sweep.Experiment, got "
                     f"{reprlib.repr(one)}"
                 )
-        top = {"format": FORMAT, "name": name, "description": description}
-        given = [(one, plugin_of(one)) for one in plugins]
+        top = {"format": model.FORMAT, "name": name, "description": description}
+        given = [(one, model.plugin_of(one)) for one in plugins]
         written = [plugin for _, plugin in given if plugin is not None]
         written += [plugin for one in own for plugin in one._plugins]
         files: Any = [one for one, plugin in given if plugin is None]
@@ -218,7 +210,7 @@ scan, zip, exclude, record, statistics, reference, repeat, max_steps, time_unit 
 
 
 _own = [*inspect.signature(Study.__init__).parameters.values()][1:-1]
-_keys = [*inspect.signature(Experiment).parameters.values()][1:]  # which notebooks complete
+_keys = [*inspect.signature(model.Experiment).parameters.values()][1:]  # which notebooks complete
 _study: Any = Study
 _study.__signature__ = inspect.Signature([*_own, *(key.replace(default=None) for key in _keys)])
 
@@ -417,8 +409,8 @@ def plugins_of_study(study: str | Path | Study) -> tuple[Plugin, ...]:
         return study.library.plugins
     text, source, directory = _text_of_study(study)
     read = parse_toml(text, source, directory)
-    given, problems = read_table(StudyTable, read.data)
-    names = () if given["plugins"] is FAILED else given["plugins"]
+    given, problems = model.read_table(model.StudyTable, read.data)
+    names = () if given["plugins"] is model.FAILED else given["plugins"]
     plugins: tuple[Plugin, ...] = ()
     with noted(problems, "plugins"):
         plugins = read_plugins_of_study(names, read.directory)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from integrators.errors import DIVIDES, InputError
-from sweep.study.limits import MOST_PER_DECADE, MOST_SAMPLES, MOST_VALUES
+from sweep.study.limits import MOST_SAMPLES
 from sweep.study.run_id import StepSize
 
 MOST_STEPS = 2**53  # with more, the times k*h of neighbouring steps are equal in doubles
@@ -60,11 +60,9 @@ class TimeAxis:
         Raises
         ------
         InputError
-            If the duration is not positive, or there is no interval.
+            If the duration is out of bounds, or there are too many intervals.
         """
         checked_duration(duration)
-        if samples < 1:
-            raise InputError(f"expected at least 1 interval, got {samples}", key="samples")
         _check_sample_count(samples)
         return cls(float(_times_of_marks(duration, 1, samples)), ((1, samples),), duration)
 
@@ -309,11 +307,6 @@ class PerDecade(NamedTuple):
             If a value is out of bounds, or `grid` does not divide the duration.
         """
         checked_duration(duration)
-        if not 1 <= self.per_decade <= MOST_PER_DECADE:
-            raise InputError(
-                f"expected 1 to {MOST_PER_DECADE:,} samples a decade, got {self.per_decade:,}",
-                key="per_decade",
-            )
         if not grid > 0:
             raise InputError(f"expected a positive step size, got {grid}", key="step_size")
         ratio = duration / grid
@@ -375,9 +368,7 @@ def _times_of_marks(duration: float, marks: ArrayLike, last: int) -> NDArray[np.
 
 
 def checked_duration(duration: float) -> float:
-    """A duration; `InputError` unless it is positive and within `SHORTEST` and `LONGEST`."""
-    if not 0 < duration < math.inf:
-        raise InputError(f"expected a positive number, got {duration}", key="duration")
+    """A duration; `InputError` unless it is within `SHORTEST` and `LONGEST`."""
     if not SHORTEST <= duration <= LONGEST:
         raise InputError(
             f"expected a time from {SHORTEST:g} to {LONGEST:g}, got {duration:g}", key="duration"
@@ -405,7 +396,7 @@ def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[
     ----------
     start, stop : int or float
     count : int
-        From 2 to 100,000.
+        At least 2.
     spacing : {"linear", "log"}
 
     Returns
@@ -415,10 +406,8 @@ def spaced_values(start: float, stop: float, count: int, spacing: str) -> tuple[
     Raises
     ------
     InputError
-        If `count` is out of bounds, or an end is not positive and the spacing is logarithmic.
+        If an end is not positive and the spacing is logarithmic.
     """
-    if not 2 <= count <= MOST_VALUES:
-        raise InputError(f"expected 2 to {MOST_VALUES:,} values, got {count:,}", key="count")
     for key, end in (("start", start), ("stop", stop)):
         if spacing == "log" and end <= 0:
             raise InputError(f"a range with spacing 'log' needs positive ends, got {end}", key=key)

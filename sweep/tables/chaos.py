@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sweep.analysis.summary import summarize_chaos
+from sweep.analysis.sentences import summarize_chaos
 from sweep.tables import base
 
 if TYPE_CHECKING:

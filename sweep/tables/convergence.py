@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, REFUTED
 from sweep.analysis.convergence.orders import OrderEstimate, ToleranceEstimate
-from sweep.analysis.summary import summarize_orders
+from sweep.analysis.sentences import summarize_orders
 from sweep.tables import base
 from sweep.text import format_number
 

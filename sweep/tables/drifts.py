@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.drift import estimators
-from sweep.analysis.summary import rows_by_quantity, summarize_drifts, summarize_sources
+from sweep.analysis.sentences import rows_by_quantity, summarize_drifts, summarize_sources
 from sweep.tables import base
 from sweep.text import format_number, steps_in_words
 
 if TYPE_CHECKING:
     from sweep.analysis.drift.arithmetic import ArithmeticEstimate
-    from sweep.analysis.drift.drifts import DriftEstimate, DriftRate
+    from sweep.analysis.drift.drifts import DriftEstimate
+    from sweep.analysis.drift.estimators import DriftRate
 
 NO_DRIFT_OF_ORDER_STUDY = (
     "Drifts are not shown for a study of order. To see them, add an experiment with one step size, "

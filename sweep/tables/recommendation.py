@@ -11,8 +11,7 @@ from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
-    from sweep.campaign.recommend import Recommendation
-    from sweep.campaign.rounds import Bound, Choice
+    from sweep.campaign.recommend import Bound, Choice, Recommendation
 
 FAR_BELOW = 100.0  # ratio of bound to error from which on a sentence warns of it
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sweep.analysis.summary import summarize_structure
+from sweep.analysis.sentences import summarize_structure
 from sweep.tables import base
 
 if TYPE_CHECKING:

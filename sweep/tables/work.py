@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sweep.analysis.efficiency.pareto import WORK, least_work
 from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.rows import grouped
-from sweep.analysis.summary import summarize_work
+from sweep.analysis.sentences import summarize_work
 from sweep.tables.base import (
     Table,
     left_out_runs_note,

@@ -23,8 +23,12 @@ import numpy as np
 
 import sweep
 from integrators.compiler.lanes import WIDTH
-from sweep.campaign.recommend import SEARCHED
-from sweep.campaign.rounds import LARGEST_TOLERANCE, MOST_STEPS, SMALLEST_TOLERANCE
+from sweep.campaign.recommend import (
+    LARGEST_TOLERANCE,
+    MOST_STEPS,
+    SEARCHED,
+    SMALLEST_TOLERANCE,
+)
 from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe
 from sweep.clusters.connect import local_cluster_client
 from sweep.store.studies import parse_study

@@ -38,7 +38,7 @@ from wandering import TRUTHS, Oscillation, ensemble, line
 import sweep
 from integrators.method import EXACT
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, REFUTED
-from sweep.analysis.drift.comparisons import OF_EACH, compare_drifts
+from sweep.analysis.drift.comparisons import compare_drifts
 from sweep.analysis.drift.estimators import (
     AT_ROUND_OFF,
     LINEAR,
@@ -151,7 +151,7 @@ def alike(task):
 def slope_of_means(ends, means):
     """Slope of interval means, and its interval."""
     found = drift_of_means(ends, means)
-    return found.rate, found.rate - found.half_width(), found.rate + found.half_width()
+    return found.drift, found.low, found.high
 
 
 def covered(task):
@@ -188,8 +188,7 @@ class Judged:
 def judged(name, ends, means):
     """A row of one integrator from its interval means."""
     found = drift_of_means(ends, means)
-    half = found.half_width(OF_EACH)
-    return Judged(name, found.verdict, found.rate - half, found.rate + half)
+    return Judged(name, found.verdict, found.wide_low, found.wide_high)
 
 
 def comparisons(task):

@@ -38,7 +38,7 @@ BOMBS = {
         {"initial_condition": '{ around = "lee", random = 2, seed = 1, spread = 1e300 }'},
         ".initial_condition.spread: …1e+300…not finite",
     ),
-    "lattice": ({"initial_condition": LATTICE.format(10**9)}, "directions…1,000,000,000"),
+    "lattice": ({"initial_condition": LATTICE.format(10**9)}, ".lattice: …at most 50,000"),
     "exponents": (
         {"record": '[{ name = "lyapunov", count = 1000000000 }]'},
         ".record[0].count: 1000000000 exponents; expected 1 to ",
@@ -54,9 +54,9 @@ BOMBS = {
     ),
     "range": (
         {"step_size": "{ start = 0.1, stop = 0.01, count = 1000000000 }"},
-        "2 to 100,000 values…1,000,000,000",
+        "at most 100,000…1000000000",
     ),
-    "samples that thin out": ({"samples": "{ per_decade = 1000000000 }"}, "1,000,000,000"),
+    "samples that thin out": ({"samples": "{ per_decade = 1000000000 }"}, "at most 10,000"),
     "scanned values": (
         {
             "scan": "{ gravity = { start = 1.0, stop = 2.0, count = 10000 }, "

@@ -93,7 +93,7 @@ def orders_across(
     found = [(name, row, settings) for name, row, settings in found if across in settings]
     compared = dict.fromkeys(name for name, *_ in found)
     shared = [_shared_settings(name, measured[name]) for name in compared]
-    others = tuple(key for key in _keys_that_differ(shared) if key not in (EXPERIMENT, across))
+    others = tuple(key for key in _varied_settings(shared) if key not in (EXPERIMENT, across))
     # A label may contain the varied option. If no other option distinguishes methods of one name,
     # they are called by that name, and otherwise by the first of their labels.
     methods, labels = [], dict[str, dict[str, str]]()
@@ -127,7 +127,7 @@ def _settings(name: str, dataset: xr.Dataset, row: OrderEstimate) -> dict[str, A
 
 def _check_values_differ(settings: Sequence[dict[str, Any]], across: str) -> None:
     """Raise `InputError` unless the setting `across` has two values or more."""
-    differ = _keys_that_differ(settings)
+    differ = _varied_settings(settings)
     if across not in differ:
         known = any(across in one for one in settings)
         has = "has one value in" if known else "is no setting of"
@@ -137,7 +137,7 @@ def _check_values_differ(settings: Sequence[dict[str, Any]], across: str) -> Non
         )
 
 
-def _keys_that_differ(settings: Iterable[dict[str, Any]]) -> list[str]:
+def _varied_settings(settings: Iterable[dict[str, Any]]) -> list[str]:
     """Keys that do not have the same value in all settings."""
     values: dict[str, set[str]] = {}
     for one in settings:

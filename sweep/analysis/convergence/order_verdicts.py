@@ -59,12 +59,8 @@ class OrderVerdict:
         text = text or self.cause or self.evidence
         if sizes := [f"{size / time_unit:.10g}" for size in self.further_sizes]:
             text += f": try step size{'s' * (len(sizes) > 1)} {join_with_and(sizes)}"
-            text += _if_of_study(time_unit)
+            text += "" if time_unit == 1.0 else " in the study's unit of time"
         return text
-
-
-def _if_of_study(time_unit: float) -> str:
-    return "" if time_unit == 1.0 else " in the study's unit of time"
 
 
 def verdict_on_declared_order(

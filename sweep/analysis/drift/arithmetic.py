@@ -15,22 +15,11 @@ import xarray as xr
 
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
-from sweep.analysis.drift.cells import (
-    STATISTICS,
-    chosen_drift_quantities,
-    read_cell_errors,
-)
-from sweep.analysis.drift.drifts import DriftRate, rate_of_cell, rate_units
-from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE
+from sweep.analysis.drift import cells
+from sweep.analysis.drift.drifts import rate_of_cell, rate_units
+from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE, DriftRate
+from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Integers
-from sweep.analysis.runs.selection import (
-    cells_by_setting,
-    groups_of_runs,
-    integrator_descriptions,
-    run_table_without_repeats,
-    scanned_axes,
-    take_runs,
-)
 
 METHOD = "method"
 ROUNDING = "rounding"
@@ -141,10 +130,10 @@ def arithmetic_table(
     InputError
         If no run has a twin, and in the cases of `drift_table`.
     """
-    dataset = run_table_without_repeats(dataset)
-    quantities = chosen_drift_quantities(dataset, quantities)
+    dataset = selection.run_table_without_repeats(dataset)
+    quantities = cells.chosen_drift_quantities(dataset, quantities)
     errors = [f"{quantity}_error" for quantity in quantities]
-    tables = [dataset, *(run_table_without_repeats(one) for one in others)]
+    tables = [dataset, *(selection.run_table_without_repeats(one) for one in others)]
     tables = [table for table in tables if all(name in table for name in errors)]
     keys = [_run_keys(table, DOUBLE_DOUBLE) for table in tables]
     rows: list[ArithmeticEstimate] = []
@@ -162,7 +151,7 @@ def arithmetic_table(
         pairs = max(found, key=lambda one: (not one.elsewhere, one.runs.sizes["run"]))
         rows += [
             _estimate_of_cell(pairs, setting, cell, quantity)
-            for setting, cell in cells_by_setting(pairs.runs, step_sizes)
+            for setting, cell in selection.cells_by_setting(pairs.runs, step_sizes)
             for quantity in quantities
         ]
     if lacking and not rows:
@@ -185,10 +174,12 @@ class _Pairs:
 
 def _run_keys(table: xr.Dataset, arithmetic: str) -> dict[str, dict[RunKey, int]]:
     """Positions of the fixed-step runs in an arithmetic, by integrator and by key of twins."""
-    described, found = integrator_descriptions(table), dict[str, dict[RunKey, int]]()
+    described, found = selection.integrator_descriptions(table), dict[str, dict[RunKey, int]]()
     system = json.loads(table.attrs.get("system", "{}"))
     states = table["initial_state"].transpose("run", "row", "component").values
-    for scanned, runs in groups_of_runs(table, ["integrator", "step_size", *scanned_axes(table)]):
+    for scanned, runs in selection.groups_of_runs(
+        table, ["integrator", "step_size", *selection.scanned_axes(table)]
+    ):
         label, step_size = scanned.pop("integrator"), scanned.pop("step_size")
         method = described.get(label, {})
         options = dict(method.get("options", {}))
@@ -217,7 +208,7 @@ def _pairs_of_integrators(
     if not both or shared < 2:
         return None
     positions, beside = map(np.array, zip(*both, strict=True))
-    runs, known = take_runs(dataset, positions), table.isel(run=beside)
+    runs, known = selection.take_runs(dataset, positions), table.isel(run=beside)
     samples = np.minimum(_samples_of_runs(runs), _samples_of_runs(known))
     place = {
         TWIN: ("run", np.arange(len(samples))),
@@ -249,9 +240,9 @@ def _estimate_of_cell(
         run = _errors_until(cell, chosen, span, quantity)
         twin = _errors_until(pairs.twins, cell[TWIN].values[chosen], span, quantity)
         parts = [
-            rate_of_cell(read_cell_errors(run, quantity)),
-            rate_of_cell(read_cell_errors(twin, quantity)),
-            rate_of_cell(read_cell_errors(run, quantity, twin), in_roundings=False),
+            rate_of_cell(cells.read_cell_errors(run, quantity)),
+            rate_of_cell(cells.read_cell_errors(twin, quantity)),
+            rate_of_cell(cells.read_cell_errors(run, quantity, twin), in_roundings=False),
         ]
     return ArithmeticEstimate(
         quantity=quantity,
@@ -275,7 +266,7 @@ def _estimate_of_cell(
 
 def _errors_until(table: xr.Dataset, runs: Integers, samples: int, quantity: str) -> xr.Dataset:
     """The errors of some runs up to a sample, as a table of complete runs."""
-    names = [f"{quantity}_error{of}" for of in STATISTICS] + [quantity, "steps"]
+    names = [f"{quantity}_error{of}" for of in cells.STATISTICS] + [quantity, "steps"]
     cell = table[[name for name in names if name in table]]
     return cell.isel(run=runs, time=slice(0, samples)).reset_coords("run_id", drop=True)
 

@@ -8,12 +8,8 @@ import xarray as xr
 
 from integrators.errors import InputError, check_known
 from sweep.analysis.drift.estimators import FEWEST, window_weights
+from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Booleans, Floats, Integers, map_blocks
-from sweep.analysis.runs.selection import (
-    judged_runs,
-    relative_round_off_of_runs,
-    take_runs,
-)
 from sweep.analysis.runs.summaries import names_of_invariant_errors
 from sweep.text import count_with_noun
 
@@ -127,7 +123,7 @@ def read_cell_errors(cell: xr.Dataset, quantity: str, less: xr.Dataset | None = 
     -------
     CellErrors
     """
-    judged = judged_runs(cell, FEWEST)
+    judged = selection.judged_runs(cell, FEWEST)
     runs, until = judged.positions, slice(0, judged.samples)
     known = STATISTICS if less is None else LINEAR_STATISTICS
     names = [f"{quantity}_error{of}" for of in known]
@@ -185,9 +181,9 @@ def rounding_of_quantity(cell: xr.Dataset, quantity: str, runs: Integers) -> flo
         return np.nan
     scale = 1.0
     if quantity in cell:
-        first = take_runs(cell[[quantity]], runs)[quantity].isel(time=0).values
+        first = selection.take_runs(cell[[quantity]], runs)[quantity].isel(time=0).values
         scale = float(np.sqrt(np.mean(first**2))) or 1.0
-    return float(relative_round_off_of_runs(cell)[0]) * scale
+    return float(selection.relative_round_off_of_runs(cell)[0]) * scale
 
 
 def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
@@ -202,11 +198,11 @@ def _steps_until(cell: xr.Dataset, duration: float, stopped: int) -> Floats:
 def _series_of_runs(
     dataset: xr.Dataset, less: xr.Dataset | None, names: Sequence[str], runs: Integers
 ) -> list[xr.Variable]:
-    read = take_runs(dataset, runs)
+    read = selection.take_runs(dataset, runs)
     series = [read[name].variable.transpose("run", "time") for name in names]
     if less is None:
         return series
-    others = take_runs(less, runs)
+    others = selection.take_runs(less, runs)
     return [
         one - others[name].variable.transpose("run", "time")
         for one, name in zip(series, names, strict=True)

@@ -11,9 +11,6 @@ import numpy as np
 from sweep.analysis.drift.estimators import EACH, LINEAR, UNSTEADY
 from sweep.analysis.efficiency.timing import APART
 
-# Confidence of the intervals of the two drifts. One drift lies outside its interval in 2.5 % of
-# pairs, the other one is closer to 0 than its interval in 1.25 %: together at most 3.75 %.
-OF_EACH = 0.975
 LEAST = 1.1  # smallest ratio that is reported
 LARGE = 1e4  # ratios from here on are printed as powers of ten
 

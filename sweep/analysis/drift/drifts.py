@@ -7,73 +7,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sweep.analysis.drift import estimators
-from sweep.analysis.drift.cells import (
-    PER_RUN,
-    STATISTICS,
-    CellErrors,
-    chosen_drift_quantities,
-    read_cell_errors,
-)
-from sweep.analysis.drift.comparisons import OF_EACH, DriftComparison, compare_drifts
-from sweep.analysis.efficiency.timing import (
-    TIMED,
-    comparable_cpu_time_of_cell,
-    with_cpu_times_of_runs,
-)
+from sweep.analysis.drift import cells, estimators
+from sweep.analysis.drift.comparisons import DriftComparison, compare_drifts
+from sweep.analysis.drift.estimators import DriftRate
+from sweep.analysis.efficiency import timing
+from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Floats
-from sweep.analysis.runs.selection import (
-    cells_by_setting,
-    judged_runs,
-    run_table,
-    run_table_without_repeats,
-)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DriftRate:
-    """The rate of a drift, the growth of the spread over the starts, and the verdict.
-
-    Attributes
-    ----------
-    drift, low, high : float
-        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN if
-        there are too few samples.
-    wide_low, wide_high : float
-        Its 97.5 % interval, which is used to compare two drifts.
-    exponent, exponent_low, exponent_high : float
-        Exponent p of the spread over the starts, which grows like tᵖ, and its 95 % interval; NaN
-        with fewer than 8 starts. If errors have no sign, p is that of their root mean square.
-    signed : bool
-        Whether errors have a sign. Errors of vectors are norms of the change, and errors of
-        constraints are absolute values: these have a rate even in a random walk.
-    verdict : str
-        One of `estimators.VERDICTS`, or empty if no drift was measured.
-    """
-
-    drift: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    wide_low: float = np.nan
-    wide_high: float = np.nan
-    exponent: float = np.nan
-    exponent_low: float = np.nan
-    exponent_high: float = np.nan
-    signed: bool = True
-    verdict: str = ""
-
-    @property
-    def bound(self) -> float:
-        """The largest |drift| inside the 95 % interval."""
-        return max(abs(self.low), abs(self.high))
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of the 95 % interval."""
-        return (self.high - self.low) / 2
-
-
-def rate_of_cell(errors: CellErrors, in_roundings: bool = True) -> DriftRate:
+def rate_of_cell(errors: cells.CellErrors, in_roundings: bool = True) -> DriftRate:
     """The `DriftRate` of the errors of a cell.
 
     Parameters
@@ -89,20 +31,8 @@ def rate_of_cell(errors: CellErrors, in_roundings: bool = True) -> DriftRate:
     if errors.lacks:
         return DriftRate(signed=errors.signed)
     found = estimators.measure_drift(errors.times, errors.windows, errors.signed)
-    half, wide = found.half_width(), found.half_width(OF_EACH)
     rounded = in_roundings and errors.max_abs.max() <= estimators.FEW_ROUNDINGS * errors.round_off
-    return DriftRate(
-        drift=found.rate,
-        low=found.rate - half,
-        high=found.rate + half,
-        wide_low=found.rate - wide,
-        wide_high=found.rate + wide,
-        exponent=found.growth.p,
-        exponent_low=found.growth.low,
-        exponent_high=found.growth.high,
-        signed=errors.signed,
-        verdict=estimators.AT_ROUND_OFF if rounded else found.verdict,
-    )
+    return replace(found, verdict=estimators.AT_ROUND_OFF) if rounded else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,17 +173,23 @@ def drift_table(
     InputError
         If a quantity has no error in the dataset, or `step_sizes` is invalid.
     """
-    full = run_table(dataset)
-    quantities = chosen_drift_quantities(run_table_without_repeats(full), quantities)
-    dataset = with_cpu_times_of_runs(full)
-    wanted = [f"{quantity}_error{of}" for quantity in quantities for of in STATISTICS]
+    full = selection.run_table(dataset)
+    quantities = cells.chosen_drift_quantities(
+        selection.run_table_without_repeats(full), quantities
+    )
+    dataset = timing.with_cpu_times_of_runs(full)
+    wanted = [f"{quantity}_error{of}" for quantity in quantities for of in cells.STATISTICS]
     wanted += quantities  # their values give the scale of roundings
-    dataset = dataset[[name for name in (*wanted, *PER_RUN, *TIMED) if name in dataset]]
+    dataset = dataset[
+        [name for name in (*wanted, *cells.PER_RUN, *timing.TIMED) if name in dataset]
+    ]
     rows: list[DriftEstimate] = []
     starts: list[Sequence[str]] = []
-    for setting, cell in cells_by_setting(dataset, step_sizes):
+    for setting, cell in selection.cells_by_setting(dataset, step_sizes):
         rows += [_drift_estimate_of_cell(cell, setting, quantity) for quantity in quantities]
-        judged = cell["initial_condition"].values[judged_runs(cell, estimators.FEWEST).positions]
+        judged = cell["initial_condition"].values[
+            selection.judged_runs(cell, estimators.FEWEST).positions
+        ]
         starts += [judged.tolist()] * len(quantities)
     compared = compare_drifts(rows, starts)
     return [replace(row, compared=found) for row, found in zip(rows, compared, strict=True)]
@@ -262,7 +198,7 @@ def drift_table(
 def _drift_estimate_of_cell(
     cell: xr.Dataset, setting: dict[str, Any], quantity: str
 ) -> DriftEstimate:
-    errors = read_cell_errors(cell, quantity)
+    errors = cells.read_cell_errors(cell, quantity)
 
     def mean(values: Floats) -> float:
         return float(values.mean()) if errors.starts else np.nan
@@ -284,7 +220,7 @@ def _drift_estimate_of_cell(
         every=errors.every,
         max_every_step=errors.max_every_step,
         round_off=errors.round_off,
-        cpu_time=comparable_cpu_time_of_cell(cell),
+        cpu_time=timing.comparable_cpu_time_of_cell(cell),
         compared=(),
         units=cell[f"{quantity}_error"].attrs.get("units", "1"),
         time_units=cell["time"].attrs.get("units", "1"),

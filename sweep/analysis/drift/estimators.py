@@ -3,6 +3,7 @@
 ``sweep guide drift`` gives the sources of the methods.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,10 @@ FEWEST = 8  # smallest number of sample intervals for measuring a drift
 WINDOWS = 16  # largest number of windows that a run is divided into
 FEWEST_STARTS = 8  # smallest number of starts for telling a drift from a random walk
 SURELY = 0.997  # confidence that a rate differs from 0
+# Confidence of the intervals of two drifts that are compared. One drift lies outside its interval
+# in 2.5 % of pairs, the other one is closer to 0 than its interval in 1.25 %: together at most
+# 3.75 %.
+OF_EACH = 0.975
 STEADY = 0.4  # in a steady drift, the slopes of both halves differ by less than this share of it
 RESAMPLES = 1000  # number of bootstrap resamples for the interval of an exponent
 MOST_STARTS = 4096  # maximum number of starts for the bootstrap; chosen evenly if there are more
@@ -51,47 +56,47 @@ class Growth:
         return round(self.low, 2) <= exponent <= round(self.high, 2)
 
 
-@dataclass(frozen=True)
-class Drift:
-    """The drift of an ensemble of errors, or of a single error.
+@dataclass(frozen=True, kw_only=True)
+class DriftRate:
+    """The rate of a drift, the growth of the spread over the starts, and the verdict.
 
     Attributes
     ----------
-    rate : float
-        Least-squares slope over the windows, mean over the starts.
-    errors : list of (float, int)
-        Standard errors of the rate with their degrees of freedom; the widest interval is used.
-    halves : tuple of float
-        The slopes in the first and in the second half of the run.
-    growth : Growth
-        Growth of the spread over the starts; NaN with fewer than `FEWEST_STARTS` or no spread.
+    drift, low, high : float
+        Slope of the signed error over time, mean over the starts, and its 95 % interval; NaN if
+        there are too few samples.
+    wide_low, wide_high : float
+        Its 97.5 % interval, which is used to compare two drifts.
+    exponent, exponent_low, exponent_high : float
+        Exponent p of the spread over the starts, which grows like tᵖ, and its 95 % interval; NaN
+        with fewer than 8 starts. If errors have no sign, p is that of their root mean square.
+    signed : bool
+        Whether errors have a sign. Errors of vectors are norms of the change, and errors of
+        constraints are absolute values: these have a rate even in a random walk.
+    verdict : str
+        One of `VERDICTS`, or empty if no drift was measured.
     """
 
-    rate: float
-    errors: list[tuple[float, int]]
-    halves: tuple[float, float]
-    growth: Growth
-
-    def half_width(self, confidence: float = 0.95) -> float:
-        """Half the width of the confidence interval of the rate."""
-        return float(
-            max(stdtrit(degrees, (1 + confidence) / 2) * error for error, degrees in self.errors)
-        )
+    drift: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    wide_low: float = np.nan
+    wide_high: float = np.nan
+    exponent: float = np.nan
+    exponent_low: float = np.nan
+    exponent_high: float = np.nan
+    signed: bool = True
+    verdict: str = ""
 
     @property
-    def verdict(self) -> str:
-        """One of `VERDICTS`, except `AT_ROUND_OFF`."""
-        first, second = self.halves
-        moves = abs(self.rate) > self.half_width(SURELY)
-        sizes = not np.isnan(self.growth.least)
-        if sizes:  # errors without a sign, which have a rate in a random walk too
-            moves = self.growth.least > 0.5
-        if moves and min(first * self.rate, second * self.rate) > 0:
-            return LINEAR if abs(second - first) < STEADY * abs(self.rate) else UNSTEADY
-        if self.growth.holds(0.5):
-            return NONE if self.growth.holds(0.2) or self.growth.holds(1.0) else WALK
-        like_a_line = self.growth.holds(1.0) and not self.growth.holds(1.5)
-        return EACH if like_a_line and not sizes else NONE
+    def bound(self) -> float:
+        """The largest |drift| inside the 95 % interval."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval."""
+        return (self.high - self.low) / 2
 
 
 def window_weights(ends: Floats) -> Floats:
@@ -114,7 +119,7 @@ def window_weights(ends: Floats) -> Floats:
     return np.maximum(shared, 0.0) / np.diff(edges)
 
 
-def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> Drift:
+def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> DriftRate:
     """Measure the drift of errors.
 
     The mean of errors without a sign grows even in a random walk, like √t. Such errors drift if
@@ -132,18 +137,20 @@ def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> Drift:
 
     Returns
     -------
-    Drift
+    DriftRate
+        Its rate is the least-squares slope over the windows, mean over the starts. Its verdict is
+        one of `VERDICTS`, except `AT_ROUND_OFF`.
     """
     starts, count = windows.shape
     half, t = count // 2, times - times.mean()
     slopes = np.einsum("sw,w->s", windows, t) / (t @ t)
-    rate, mean = slopes.mean(), windows.mean(axis=0)
+    rate, mean = float(slopes.mean()), windows.mean(axis=0)
     rest = mean - mean.mean() - rate * t
     if starts >= FEWEST_STARTS:
         left = rest @ rest
         correlation = np.clip(rest[1:] @ rest[:-1] / left, 0.0, MOST_CORRELATED) if left else 0.0
         widened = (1 + correlation) / (1 - correlation)
-        errors = [
+        errors = [  # standard errors of the rate with their degrees of freedom
             (slopes.std(ddof=1) / np.sqrt(starts), starts - 1),
             (np.sqrt(left / (count - 2) / (t @ t) * widened), count - 2),
         ]
@@ -152,8 +159,38 @@ def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> Drift:
         steps = np.diff(rests) * (count - 1) / (t[-1] - t[0])
         variance = steps.var(axis=1, ddof=1).mean() / (count - 1)
         errors = [(np.sqrt(OF_WALKS * variance), count - 2)]
-    first, second = (_slope(t[part], mean[part]) for part in (slice(half), slice(half, None)))
-    return Drift(float(rate), errors, (first, second), growth_of_spread(windows, signed))
+    halves = [_slope(t[part], mean[part]) for part in (slice(half), slice(half, None))]
+    growth = growth_of_spread(windows, signed)
+    width, wide, sure = (  # half the widest interval of each confidence
+        float(max(stdtrit(degrees, (1 + confidence) / 2) * error for error, degrees in errors))
+        for confidence in (0.95, OF_EACH, SURELY)
+    )
+    return DriftRate(
+        drift=rate,
+        low=rate - width,
+        high=rate + width,
+        wide_low=rate - wide,
+        wide_high=rate + wide,
+        exponent=growth.p,
+        exponent_low=growth.low,
+        exponent_high=growth.high,
+        signed=signed,
+        verdict=_verdict_on_drift(rate, abs(rate) > sure, halves, growth),
+    )
+
+
+def _verdict_on_drift(rate: float, moves: bool, halves: Sequence[float], growth: Growth) -> str:
+    """The verdict on a rate that surely is not 0, or may be, and is steady if both halves agree."""
+    first, second = halves
+    sizes = not np.isnan(growth.least)
+    if sizes:  # errors without a sign, which have a rate in a random walk too
+        moves = growth.least > 0.5
+    if moves and min(first * rate, second * rate) > 0:
+        return LINEAR if abs(second - first) < STEADY * abs(rate) else UNSTEADY
+    if growth.holds(0.5):
+        return NONE if growth.holds(0.2) or growth.holds(1.0) else WALK
+    like_a_line = growth.holds(1.0) and not growth.holds(1.5)
+    return EACH if like_a_line and not sizes else NONE
 
 
 def _slope(times: Floats, values: Floats) -> float:

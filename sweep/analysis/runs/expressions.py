@@ -19,15 +19,16 @@ Precedence, chains (``0 < a <= b``), numbers and the escapes in ``'text'`` or ``
 Python; ``and``, ``or`` and ``not`` apply to each run. Text is compared with text, and numbers with
 numbers; ``True`` is equal to 1. Arithmetic is in double precision. A missing number or text (NaN,
 None) differs from every value: only ``!=`` and ``not in`` are true. An expression has at most
-`LONGEST` characters and `DEEPEST` levels.
+`LONGEST` characters.
 """
 
 import ast
 import functools
+import itertools
 import keyword
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,6 @@ from sweep.analysis.runs.blocks import Booleans
 
 EXAMPLE = "integrator == 'rk4' and step_size < 0.05"
 LONGEST = 10_000  # characters
-DEEPEST = 50  # levels of nested parentheses and operators
 
 NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?(?![\w.])"
 NAME = r"[^\W\d]\w*"
@@ -67,6 +67,8 @@ ALLOWED = (
     "+, -, *, / and parentheses"
 )
 
+AFTER_IN = "after 'in' expected a list, such as ['rk4', 'rk45'], and no more"
+
 CONDITION, NUMERIC, TEXT = "a condition", "a number", "text"
 CONDITIONS, NUMBERS, ANY = (CONDITION,), (NUMERIC, CONDITION), (NUMERIC, CONDITION, TEXT)
 # Operations by node of the syntax tree, with the kinds of values that they accept.
@@ -91,7 +93,7 @@ AMONG, LISTS = (ast.In, ast.NotIn), (ast.List, ast.Tuple)
 NODES = (*OPERATIONS, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, *AMONG, *LISTS, ast.Name,
          ast.Load, ast.Constant)  # fmt: skip
 TEXTS = np.dtypes.StringDType(na_object=np.nan)
-Operand = tuple[ast.expr, NDArray[Any]]  # a node and its value
+Columns = Mapping[str, NDArray[Any]]
 
 
 class Refusal(Exception):
@@ -135,15 +137,16 @@ def evaluate_expression(
         raise InputError(f"expected an expression as text, got {text!r}", key="where")
     text = text.strip()
     try:
-        tree, names = _parse(text)
+        tree, names = _parse(text, named)
         columns = read(names)
         values = {name: _numbers_or_text(name, columns[name]) for name in names}
         with np.errstate(all="ignore"):
-            held = _Evaluation(values, named).value_of(tree)
+            held = _evaluate(tree, values)
         if held.dtype != bool:
             raise Refusal("it is not a condition, true or false for each run")
-    except (Refusal, UnicodeError) as refusal:
-        reason = str(refusal).rstrip(".")
+    except (Refusal, UnicodeError, MemoryError, RecursionError) as error:
+        deep = isinstance(error, MemoryError | RecursionError)
+        reason = "it is nested too deeply" if deep else str(error).rstrip(".")
         end = "" if reason.endswith("?") else "."
         raise InputError(
             f'{short_repr(text)} cannot be evaluated: {reason}{end} Write it like "{EXAMPLE}".',
@@ -152,13 +155,13 @@ def evaluate_expression(
     return np.array(np.broadcast_to(held, (runs,))), columns
 
 
-def _parse(text: str) -> tuple[ast.expr, list[str]]:
+def _parse(text: str, named: Mapping[str, Mapping[str, int]]) -> tuple[ast.expr, list[str]]:
     """Syntax tree of an expression, and the names in it, each once, in order of appearance."""
     if len(text) > LONGEST:
         raise Refusal(f"it has {len(text):,} characters; expected {LONGEST:,} at most")
     if not text:
         raise Refusal("it is empty")
-    parts, names = [], []  # the tree has n0, n1, … instead of the names
+    parts, names = [], []  # Python parses n0, n1, … instead of the names
     for token in TOKEN.finditer(text):
         found, kind = token.group(), token.lastgroup
         if kind is None or (keyword.iskeyword(found) and found not in WORDS):
@@ -167,32 +170,40 @@ def _parse(text: str) -> tuple[ast.expr, list[str]]:
             names.append(found)
             found = f"n{len(names) - 1}"
         parts.append(" " if kind == "space" else found)
-    too_deep = Refusal(f"it is nested too deeply; expected {DEEPEST} levels at most")
     try:
         with warnings.catch_warnings():  # Python warns of text such as '\d'
             warnings.simplefilter("ignore")
             tree = ast.parse("".join(parts), mode="eval").body
-    except (MemoryError, RecursionError):
-        raise too_deep from None
     except (SyntaxError, ValueError) as error:
         reason = getattr(error, "msg", str(error))
-        raise (too_deep if "too many nested" in reason else Refusal(reason)) from None
-    level: list[ast.AST] = [tree]
-    for _ in range(DEEPEST + 1):  # one more level, for the operators of the deepest
-        for node in level:
-            match node:
-                case ast.Name():
-                    node.id = names[int(node.id[1:])]
-                case ast.Constant(value=int() as number) if abs(number) >= 2**1023:
-                    raise Refusal("a number in it is too large")
-                case ast.Call():
-                    raise Refusal(f"functions cannot be called: {ALLOWED}")
-                case _ if not isinstance(node, NODES):
-                    raise Refusal(ALLOWED)
-        level = [part for node in level for part in ast.iter_child_nodes(node)]
-    if level:
-        raise too_deep
+        raise (RecursionError if "too many nested" in reason else Refusal(reason)) from None
+    for node in (nodes := list(ast.walk(tree))):
+        match node:
+            case ast.Name():
+                node.id = names[int(node.id[1:])]
+            case ast.Constant(value=int() as number) if abs(number) >= 2**1023:
+                raise Refusal("a number in it is too large")
+            case ast.Call():
+                raise Refusal(f"functions cannot be called: {ALLOWED}")
+            case _ if not isinstance(node, NODES):
+                raise Refusal(ALLOWED)
+    for node in nodes:
+        if isinstance(node, ast.Compare):
+            _replace_names_of_values([node.left, *node.comparators], named)
     return tree, list(dict.fromkeys(names))
+
+
+def _replace_names_of_values(
+    sides: Sequence[ast.expr], named: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Replace text that a column such as ``status`` is compared with by the value of that name."""
+    columns = [side.id for side in sides if isinstance(side, ast.Name) and side.id in named]
+    for item in (item for side in sides for item in getattr(side, "elts", [side])):
+        if columns and isinstance(item, ast.Constant) and isinstance(item.value, str):
+            if item.value not in (known := named[columns[0]]):
+                close = suggest_nearest(item.value, known)
+                raise Refusal(f"unknown {columns[0]} {item.value!r}.{close}")
+            item.value = known[item.value]
 
 
 def _numbers_or_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -200,99 +211,78 @@ def _numbers_or_text(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind in "biuf":
         return array
     values = [np.nan if value is None or value != value else value for value in array.tolist()]
-    if all(isinstance(value, str) or value != value for value in values):
-        return np.array(values, dtype=TEXTS)
     try:
-        return np.array(values, dtype=float)
+        is_text = all(isinstance(value, str) or value != value for value in values)
+        return np.array(values, dtype=TEXTS if is_text else float)
     except (TypeError, ValueError):
         raise Refusal(f"{name!r} has neither numbers nor text") from None
 
 
-class _Evaluation:
-    """Evaluates a tree of `NODES` to arrays over the runs, or to arrays without dimension."""
-
-    def __init__(
-        self, columns: Mapping[str, NDArray[Any]], named: Mapping[str, Mapping[str, int]]
-    ) -> None:
-        self._columns, self._named = columns, named
-
-    def value_of(self, node: ast.expr) -> NDArray[Any]:
-        match node:
-            case ast.Name():
-                return self._columns[node.id]
-            case ast.Constant(value=str() as text):
-                return np.asarray(text, dtype=TEXTS)
-            case ast.Constant():
-                return np.asarray(node.value)
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
-                return np.asarray(-number)  # exactly
-            case ast.BoolOp() | ast.BinOp() | ast.UnaryOp():
-                first, *rest = (part for part in ast.iter_child_nodes(node)
-                                if isinstance(part, ast.expr))  # fmt: skip
-                value, op = self.value_of(first), type(node.op)
-                for part in rest:
-                    value = _apply(op, (first, value), (part, self.value_of(part)))
-                return value if rest else _apply(op, (first, value))
-            case ast.Compare():
-                return self._compare(node)
-        raise Refusal("a list is allowed only after 'in'")
-
-    def _compare(self, node: ast.Compare) -> NDArray[Any]:
-        """A chain of comparisons: ``a < b < c`` is ``a < b and b < c``."""
-        columns = (side.id for side in (node.left, *node.comparators) if isinstance(side, ast.Name))
-        column = next((name for name in columns if name in self._named), "")
-        left, held = self._side(node.left, column), np.asarray(True)
-        for op, right in zip(node.ops, node.comparators, strict=True):
-            if not isinstance(op, AMONG):
-                side = self._side(right, column)
-                held = held & _apply(type(op), left, side)
-                left = side
-            elif not isinstance(right, LISTS) or right is not node.comparators[-1]:
-                raise Refusal("after 'in' expected a list, such as ['rk4', 'rk45'], and no more")
-            else:
-                found = _is_among(left, [self._side(item, column) for item in right.elts])
-                held = held & (found == isinstance(op, ast.In))
-        return held
-
-    def _side(self, node: ast.expr, column: str) -> Operand:
-        """Evaluate one side of a comparison; names of values of `column` stand for the values."""
-        if not (column and isinstance(node, ast.Constant) and isinstance(node.value, str)):
-            return node, self.value_of(node)
-        known = self._named[column]
-        if node.value not in known:
-            close = suggest_nearest(node.value, known)
-            raise Refusal(f"unknown {column} {node.value!r}.{close}")
-        return node, np.asarray(known[node.value])
+def _evaluate(node: ast.expr, columns: Columns) -> NDArray[Any]:
+    """The value of a tree of `NODES` for each run, or without dimension if it is constant."""
+    match node:
+        case ast.Name():
+            return columns[node.id]
+        case ast.Constant():
+            return np.asarray(node.value, dtype=TEXTS if isinstance(node.value, str) else None)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+            return np.asarray(-number)  # exactly
+        case ast.UnaryOp():
+            return _apply(node.op, [node.operand], columns)
+        case ast.BinOp():
+            return _apply(node.op, [node.left, node.right], columns)
+        case ast.BoolOp():
+            return _apply(node.op, node.values, columns)
+        case ast.Compare():  # of a chain: ``a < b < c`` is ``a < b and b < c``
+            if any(isinstance(op, AMONG) for op in node.ops[:-1]):
+                raise Refusal(AFTER_IN)
+            pairs = zip(node.ops, itertools.pairwise([node.left, *node.comparators]), strict=True)
+            held = [
+                _is_among(op, *pair, columns)
+                if isinstance(op, AMONG)
+                else _apply(op, pair, columns)
+                for op, pair in pairs
+            ]
+            return np.asarray(functools.reduce(np.logical_and, held))
+    raise Refusal("a list is allowed only after 'in'")
 
 
-def _is_among(left: Operand, items: list[Operand]) -> Booleans:
+def _is_among(op: ast.cmpop, left: ast.expr, right: ast.expr, columns: Columns) -> Booleans:
     """Where a value equals an item; constants are looked up at once, since lists may be long."""
-    node, values = left
-    constants = [item for item in items if not item[1].ndim]
-    for item in constants:
-        _apply(ast.Eq, (node, values.ravel()[:0]), item)  # raises `Refusal` if the kinds differ
-    wanted = {value.item() for _, value in constants}
+    if not isinstance(right, LISTS):
+        raise Refusal(AFTER_IN)
+    values, items = _evaluate(left, columns), [_evaluate(item, columns) for item in right.elts]
+    for item, value in zip(right.elts, items, strict=True):
+        _check_kinds([left, item], [values, value], ANY)
+    wanted = {item.item() for item in items if not item.ndim}
     held = np.array([value in wanted for value in values.ravel().tolist()], dtype=bool)
-    others = (_apply(ast.Eq, left, item) for item in items if item[1].ndim)
-    return functools.reduce(np.logical_or, others, held.reshape(values.shape))
+    others = (np.equal(values, item) for item in items if item.ndim)
+    among = functools.reduce(np.logical_or, others, held.reshape(values.shape))
+    return np.asarray(among == isinstance(op, ast.In))
 
 
-def _apply(op: type[ast.AST], *operands: Operand) -> NDArray[Any]:
-    """Apply an operation; raise `Refusal` if operands are of the wrong kind."""
-    operation, expected = OPERATIONS[op]
-    values = [value for _, value in operands]
-    kinds = [{"T": TEXT, "b": CONDITION}.get(value.dtype.kind, NUMERIC) for value in values]
-    for (node, _), kind in zip(operands, kinds, strict=True):
-        if kind not in expected:
-            raise Refusal(f"{ast.unparse(node)} is {kind} where {expected[0]} is expected")
-    if kinds.count(TEXT) == 1:
-        one, other = (
-            f"{ast.unparse(node)} is {kind}"
-            for (node, _), kind in zip(operands, kinds, strict=True)
-        )
-        raise Refusal(
-            f"{one} and {other}: compare numbers with numbers, and text with text in quotes"
-        )
-    if expected == NUMBERS:
+def _apply(op: ast.AST, nodes: Sequence[ast.expr], columns: Columns) -> NDArray[Any]:
+    """Apply an operation to the values of nodes, one after the other."""
+    operation, accepted = OPERATIONS[type(op)]
+    values = [_evaluate(node, columns) for node in nodes]
+    _check_kinds(nodes, values, accepted)
+    if accepted == NUMBERS:
         values = [value.astype(float) for value in values]
-    return np.asarray(operation(*values))
+    return np.asarray(
+        functools.reduce(operation, values) if len(values) > 1 else operation(*values)
+    )
+
+
+def _check_kinds(
+    nodes: Sequence[ast.expr], values: Sequence[NDArray[Any]], accepted: tuple[str, ...]
+) -> None:
+    """Raise `Refusal` if a value is of the wrong kind, or text is compared with a number."""
+    kinds = [{"T": TEXT, "b": CONDITION}.get(value.dtype.kind, NUMERIC) for value in values]
+    for node, kind in zip(nodes, kinds, strict=True):
+        if kind not in accepted:
+            raise Refusal(f"{ast.unparse(node)} is {kind} where {accepted[0]} is expected")
+    if 0 < kinds.count(TEXT) < len(kinds):
+        said = " and ".join(
+            f"{ast.unparse(node)} is {kind}" for node, kind in zip(nodes, kinds, strict=True)
+        )
+        raise Refusal(f"{said}: compare numbers with numbers, and text with text in quotes")

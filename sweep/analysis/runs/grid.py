@@ -4,16 +4,17 @@ A run table has one dimension `run`, so that studies may be ragged and may be ex
 that is a full grid is easier to reduce and to plot along named dimensions.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from integrators.errors import InputError
 from sweep.analysis.runs import selection
-from sweep.analysis.runs.blocks import SMALL, Integers
+from sweep.analysis.runs.blocks import Integers
 
 # Fill values for grid points without a run; other variables have NaN, 0 or an empty label.
 MISSING: dict[str, Any] = {"status": -1}
@@ -49,34 +50,27 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     >>> grid(ds.query(run="integrator == 'rk4'")).energy_error_abs_max.median("initial_condition")
     """
     dataset = selection.run_table(dataset)
-    names = [
-        "integrator",
-        _step_size_or_tolerance(dataset),
-        *selection.scanned_axes(dataset),
-        "initial_condition",
-    ]
+    names = ["integrator", _step_size_or_tolerance(dataset), *selection.scanned_axes(dataset)]
+    names.append("initial_condition")
     if "repeat" in dataset.coords and len(np.unique(dataset["repeat"].values)) > 1:
         names.append("repeat")
     axes, place = selection.places_of_runs(dataset, names)
-    runs = np.full([len(axis) for axis in axes.values()], -1)
-    runs.flat[place] = np.arange(len(place))
-    _refuse_shared_places(axes, runs, place)
-    pivoted = {
-        name: _pivot(array, names, runs, MISSING.get(str(name), FILLS.get(array.dtype.kind, 0)))
-        if "run" in array.dims
-        else array
-        for name, array in dataset.variables.items()
-        if name not in (*names, "run")
+    levels: Any = list(axes.values())
+    at: Any = np.unravel_index(place, [len(level) for level in levels])
+    _refuse_shared_places(axes, at, place)
+    of_starts = _axes_of_initial_conditions(dataset)
+    attributes = {name: dataset[name].attrs for name in names}
+    index = pd.MultiIndex(levels, at, names=names)
+    runs = dataset.drop_vars([*names, *of_starts, "run"], errors="ignore")
+    runs = runs.assign_coords(xr.Coordinates.from_pandas_multiindex(index, "run"))
+    fills = {
+        name: MISSING.get(str(name), FILLS.get(array.dtype.kind, 0))
+        for name, array in runs.variables.items()
     }
-    _, start = selection.distinct_values_and_codes(dataset["initial_condition"].values)
-    for name, array in dataset.coords.items():
-        if selection.is_axis_of_initial_conditions(array):
-            values = array.values[np.unique(start, return_index=True)[1]]
-            if np.array_equal(values[start], array.values, equal_nan=True):
-                pivoted[name] = xr.Variable("initial_condition", values, array.attrs)
-    pivoted |= {name: xr.Variable(name, axes[name], dataset[name].attrs) for name in names}
-    whole = xr.Dataset(pivoted, attrs=dataset.attrs)
-    return whole.set_coords([name for name in dataset.coords if name in pivoted])
+    whole = runs.unstack("run", fill_value=fills).transpose(*names, ...).assign_coords(of_starts)
+    for name, own in attributes.items():
+        whole[name].attrs = own
+    return whole
 
 
 def _step_size_or_tolerance(dataset: xr.Dataset) -> str:
@@ -91,13 +85,15 @@ def _step_size_or_tolerance(dataset: xr.Dataset) -> str:
     return "tolerance" if adaptive.all() else "step_size"
 
 
-def _refuse_shared_places(axes: dict[str, Any], runs: Integers, place: Integers) -> None:
-    counts = np.bincount(place)
+def _refuse_shared_places(
+    axes: dict[str, NDArray[Any]], at: Sequence[Integers], place: Integers
+) -> None:
+    _, first, counts = np.unique(place, return_index=True, return_counts=True)
     if counts.max() == 1:
         return
-    where = np.unravel_index(np.argmax(counts > 1), runs.shape)
+    run = first[np.argmax(counts > 1)]
     place_of_two = selection.axis_values_in_words(
-        {name: axis[i] for (name, axis), i in zip(axes.items(), where, strict=True)}
+        {name: axis[codes[run]] for (name, axis), codes in zip(axes.items(), at, strict=True)}
     )
     raise InputError(
         f"{counts.max()} runs share the place {place_of_two}, so the selection is no grid. Runs "
@@ -105,32 +101,13 @@ def _refuse_shared_places(axes: dict[str, Any], runs: Integers, place: Integers)
     )
 
 
-def _pivot(array: xr.Variable, names: Sequence[str], runs: Integers, fill: Any) -> xr.Variable:
-    """Spread the dimension `run` of an array over the dimensions `names`.
-
-    Parameters
-    ----------
-    array : xarray.Variable
-        If it is a Dask array, the result is a Dask array with chunks that fit into memory.
-    names : sequence of str
-    runs : ndarray of int
-        The run at each grid point, or -1.
-    fill : float, int or str
-        Value of grid points without a run.
-
-    Returns
-    -------
-    xarray.Variable
-    """
-    array = array.transpose("run", ...)
-    if array.chunks and len(names) > 1:
-        width = array.dtype.itemsize * math.prod(map(max, array.chunks[1:]))
-        if runs.size * width > SMALL:
-            parts = [_pivot(array, names[1:], some, fill) for some in runs]
-            return xr.Variable.concat(parts, names[0])
-    flat = runs.ravel()
-    found = selection.take_runs(xr.Variable(array.dims, array.data), np.maximum(flat, 0))
-    if (flat < 0).any():
-        found = found.where(xr.Variable("run", flat >= 0), fill).astype(array.dtype)
-    dense = found.data.reshape(runs.shape + found.shape[1:])
-    return xr.Variable((*names, *found.dims[1:]), dense, array.attrs)
+def _axes_of_initial_conditions(dataset: xr.Dataset) -> dict[Any, xr.Variable]:
+    """Axes of a family of initial conditions, along ``initial_condition`` if they vary with it."""
+    _, start = selection.distinct_values_and_codes(dataset["initial_condition"].values)
+    found = {}
+    for name, array in dataset.coords.items():
+        if selection.is_axis_of_initial_conditions(array):
+            values = array.values[np.unique(start, return_index=True)[1]]
+            if np.array_equal(values[start], array.values, equal_nan=True):
+                found[name] = xr.Variable("initial_condition", values, array.attrs)
+    return found

@@ -19,8 +19,8 @@ from integrators.methods import dormand_prince
 from integrators.status import COMPLETE, NOT_CONSERVED, STATUS, STEP_TOO_SMALL
 from integrators.stepping.adaptive import StepBound, part_of_interval
 from sweep.campaign.worker.commit import TaskRows
+from sweep.campaign.worker.conservation import conserving_samples
 from sweep.campaign.worker.precise_reference import PreciseSolver
-from sweep.campaign.worker.quantities import conserving_samples
 from sweep.campaign.worker.task import Advance, Task
 from sweep.campaign.worker.trajectory import NamedComponent, make_system, norms_of_state_errors
 from sweep.store import checkpoints

@@ -35,7 +35,7 @@ from integrators.forms.forms import form_in_precise_numbers
 from integrators.forms.phase_spaces import phase_space
 from integrators.stepping import adaptive, formulations
 from integrators.stepping import batch as fixed
-from sweep.campaign.worker.quantities import conserving_samples, quantity_rows
+from sweep.campaign.worker.conservation import conserving_samples, quantity_rows
 from sweep.plugins.registry import BUILT_IN, Library
 from sweep.study import variables
 from sweep.study.experiment import followed_problem

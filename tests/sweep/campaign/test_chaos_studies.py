@@ -156,7 +156,7 @@ def test_an_extended_run_is_the_long_one(cluster, tmp_path):
             {"record": '[{ name = "lyapunov", count = 9 }]'},
             "[0].count: 9 exponents; expected 1 to 8",
         ),
-        ({"record": '[{ name = "lyapunov", count = 0 }]'}, "[0].count: expected 1 or more, got 0"),
+        ({"record": '[{ name = "lyapunov", count = 0 }]'}, "[0].count: expected at least 1, got"),
         ({"record": '[{ name = "lyapunov" }]'}, "[0]: the key 'count' is missing"),
         (
             {"record": '[{ name = "lyapunof", count = 2 }]'},

@@ -325,7 +325,7 @@ def test_runs_are_the_same_with_any_reference(tmp_path):
         ),
         (
             f"{{ {REFERENCE.replace(TENTH, 'rkmk54')}, tolerance = 1e-24 }}",
-            "of order 10, not 5, at tolerance = 1e-24 it takes some 251 times fewer steps",
+            ", of order 10",
         ),
         (f"{{ {REFERENCE.replace('10', '11')}, tolerance = 1e-24 }}", "Did you mean 'sofroniou_"),
         (f"{{ {REFERENCE.replace('double-double', 'quad')} }}", "unknown arithmetic 'quad'"),

@@ -163,7 +163,7 @@ MISTAKES = [
     ("[0.02", "[0.01", "18: experiment[0].integrators[3].step_size[1]: …0.01…also"),
     ("start = 0.1", "start = 0.2", "20: experiment[0].step_size: …0.2 is larger"),
     ("start = 0.1, ", "", "20: experiment[0].step_size: …'start'…missing"),
-    ("count = 9", "count = 1", "20: experiment[0].step_size.count: …2 to 100,000…1"),
+    ("count = 9", "count = 1", "20: experiment[0].step_size.count: …at least 2…1"),
     ("stop = 1e-3", "stop = 0", "20: experiment[0].step_size.stop: …positive…0"),
     ('"log"', '"logg"', "20: experiment[0].step_size.spacing: …Did you mean 'log'?"),
     ('"lee",', '"leee",', "22: experiment[0].initial_condition[0]: …Did you mean 'lee'?"),

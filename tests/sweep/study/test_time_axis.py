@@ -84,7 +84,7 @@ LOG = "{ per_decade = 10 }"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"samples": "{ per_decade = 0 }"}, "10: experiment[0].samples.per_decade: …1 to 10,000…0"),
+        ({"samples": "{ per_decade = 0 }"}, "10: experiment[0].samples.per_decade: …at least 1…0"),
         ({"samples": "{ per_decade = 1.5 }"}, "10: experiment[0].samples.per_decade: …integer"),
         ({"samples": "{ first = 1.0 }"}, "10: experiment[0].samples: …'per_decade'"),
         ({"samples": "{ per_decad = 1 }"}, "10: experiment[0].samples.per_decad: …'per_decade'?"),
