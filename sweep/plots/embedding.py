@@ -77,7 +77,7 @@ def draw_embedded_picture(
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has fonts for these
         figure: Drawing = KINDS[kind].draw(dataset)  # without heading; the page has its own
         width, height = (round(72 * size) for size in figure.get_size_inches())
-        setting = setting_caption(dataset, figure.coverage)
+        setting = setting_caption(dataset, figure.starts, figure.error_times)
         if most >= LEAST_SVG:
             svg = figure_as_inline_svg(figure, name, said)
             if len(svg.encode()) <= most:
