@@ -4,7 +4,7 @@ import base64
 import io
 import re
 import warnings
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import xarray as xr
 from markupsafe import escape
@@ -24,8 +24,7 @@ COARSE_DPI = 110  # for PNG in a page with many pictures
 COARSE_BYTES = 40_000  # if fewer bytes than this are left for each picture, PNG is coarse
 
 
-@dataclass(frozen=True)
-class EmbeddedPicture:
+class EmbeddedPicture(NamedTuple):
     """A picture as HTML.
 
     Attributes
