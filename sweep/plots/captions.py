@@ -105,10 +105,9 @@ def _parameter_value_text(value: Any, units: str = "") -> str:
     """A parameter as text: ``1 kg``, ``(1, 2) kg``, ``1 kg each``."""
     if not isinstance(value, list) or not value:
         return f"{format_number(value, 6)} {units}".strip()
-    if any(isinstance(item, list) for item in value) or len(set(value)) > MOST_VALUES:
-        return f"({len(value)} values)"
-    if len(set(value)) == 1:
+    plain = not any(isinstance(item, list) for item in value)
+    if plain and len(set(value)) == 1:
         return _parameter_value_text(value[0], units) + (" each" if len(value) > 1 else "")
-    if len(value) > MOST_VALUES:
+    if not plain or len(value) > MOST_VALUES:
         return f"({len(value)} values)"
     return f"({', '.join(format_number(item, 6) for item in value)}) {units}".strip()

@@ -288,16 +288,9 @@ def draw_error_curve(
     ax.plot(h[used], error[used], label=label, **look)
     open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
     ax.plot(h[~used], error[~used], **(look | open_mark))
-    style.note_numbers(
-        ax,
-        series or row.integrator,
-        np.where(used, "filled", "open"),
-        h,
-        error,
-        low=low,
-        high=high,
-        remark=[point.use for point in points],
-    )
+    kinds, remark = np.where(used, "filled", "open"), [point.use for point in points]
+    name = series or row.integrator
+    style.note_numbers(ax, name, kinds, h, error, low=low, high=high, remark=remark)
 
 
 def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:

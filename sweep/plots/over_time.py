@@ -304,16 +304,10 @@ def _draw_time_curve(
     stopped = series.stopped & np.isfinite(series.values).any(axis=1)
     if len(runs := np.flatnonzero(stopped)[:MOST_CROSSES]):
         last = series.last_time_positions[runs]
-        cross: dict[str, Any] = {
-            "ls": "none",
-            "marker": "x",
-            "ms": 6.0,
-            "mew": 1.4,
-            "clip_on": False,
-            "zorder": 5,
-        }
-        ax.plot(series.times[last], series.values[runs, last], color=look["color"], **cross)
-        style.note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
+        times, ends = series.times[last], series.values[runs, last]
+        cross = look | {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "zorder": 5}
+        ax.plot(times, ends, clip_on=False, **cross)
+        style.note_numbers(ax, label, "stopped", times, ends)
 
 
 def error_series_to_draw(

@@ -229,9 +229,7 @@ def most_scanned_axis(dataset: xr.Dataset) -> str:
     axes = selection.scanned_axes(dataset)
     if not axes:
         raise InputError("no parameter is scanned: name the axis, as in --x step_size.", key="x")
-    counts = {
-        name: len(selection.distinct_values_and_codes(dataset[name].values)[0]) for name in axes
-    }
+    counts = {name: _count_of_values(dataset, name) for name in axes}
     return max(axes, key=lambda name: (dataset[name].dtype.kind in "iuf", counts[name]))
 
 

@@ -297,13 +297,8 @@ def recommendation_picture(found: Recommendation) -> style.Drawing:
         ax.plot(x, y, label=name, **(look | {"ls": "none"}))
         style.note_numbers(ax, name, "filled", [x], [y], seconds_next=[end])
     ax.axhline(bound, color=style.GREY, lw=1.0, ls="--")
-    at_end: dict[str, Any] = {
-        "xycoords": ("axes fraction", "data"),
-        "ha": "right",
-        "va": "bottom",
-        "color": "0.3",
-    }
-    ax.annotate("bound", (0.99, bound), **at_end)
+    at_end: dict[str, Any] = {"ha": "right", "va": "bottom", "color": "0.3"}
+    ax.annotate("bound", (0.99, bound), xycoords=("axes fraction", "data"), **at_end)
     best = found.best
     ring: dict[str, Any] = {"marker": "o", "ms": 14, "mfc": "none", "mec": "0.3", "ls": "none"}
     ax.plot(best.seconds, found.parts_of_bounds(best) * bound, label="recommended", **ring)
