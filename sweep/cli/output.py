@@ -4,7 +4,7 @@ import contextlib
 import importlib.resources
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,7 @@ def echo_document(text: str) -> None:
 
 
 def rows_as_text(
-    rows: Sequence[Mapping[str, Any]],
-    cell: Callable[[Any], str] = format_number,
-    kept: Collection[str] = (),
+    rows: Sequence[Mapping[str, Any]], cell: Callable[[Any], str] = format_number
 ) -> str:
     """Format rows with the same keys as a table.
 
@@ -51,15 +49,13 @@ def rows_as_text(
     rows : sequence of mapping
     cell : callable, optional
         Formats a value.
-    kept : collection of str, optional
-        Columns that a narrow terminal shows too; see `format_table`.
 
     Returns
     -------
     str
     """
     cells = [[cell(value) for value in row.values()] for row in rows]
-    return format_table(rows[0], cells, kept)
+    return format_table(rows[0], cells)
 
 
 @contextlib.contextmanager

@@ -6,14 +6,7 @@ from typing import Any
 import xarray as xr
 from matplotlib.figure import Figure
 
-from sweep.plots.style import (
-    Coverage,
-    Drawing,
-    axis_label_with_units,
-    current_page,
-    units_with_superscripts,
-    write_heading,
-)
+from sweep.plots import style
 from sweep.text import format_number
 from systems import ALL_SYSTEMS
 
@@ -37,32 +30,31 @@ def add_figure_heading(figure: Figure, dataset: xr.Dataset, error: str | None = 
     matplotlib.figure.Figure
         The same figure.
     """
-    coverage = figure.coverage if isinstance(figure, Drawing) else None
+    shown = (figure.starts, figure.error_times) if isinstance(figure, style.Drawing) else ()
     norm = error_norm_caption(dataset, error) if error and error in dataset else ""
-    lines = [dataset.attrs.get("title", ""), setting_caption(dataset, coverage), norm]
+    lines = [dataset.attrs.get("title", ""), setting_caption(dataset, *shown), norm]
     lines = list(filter(None, lines))
-    if isinstance(figure, Drawing):
+    if isinstance(figure, style.Drawing):
         plain = [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
         figure.caption = [*plain, *figure.caption]
-    if current_page().heading:
-        write_heading(figure, "\n".join([*lines, figure.get_suptitle()]).strip())
+    if style.current_page().heading:
+        style.write_heading(figure, "\n".join([*lines, figure.get_suptitle()]).strip())
     return figure
 
 
-def setting_caption(dataset: xr.Dataset, coverage: Coverage | None) -> str:
+def setting_caption(dataset: xr.Dataset, starts: str = "", error_times: str = "") -> str:
     """Parameters, duration and starts of a picture: ``mass = 1 kg, …; T = 50 s; 8 starts``.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         The runs that the picture is drawn from.
-    coverage : Coverage or None
-        How many starts are drawn, and at which times errors are taken; None if unknown.
+    starts, error_times : str, optional
+        See `Drawing`.
 
     Returns
     -------
     str
-        It includes the times of errors, unless errors are taken at the end of the runs.
     """
     words = [
         ", ".join(
@@ -70,11 +62,13 @@ def setting_caption(dataset: xr.Dataset, coverage: Coverage | None) -> str:
             for k, v in fixed_parameter_captions(dataset).items()
         )
     ]
-    words.append(coverage.error_times_in_words(dataset["time"]) if coverage else "")
+    words.append(error_times)
     if dataset.sizes.get("time", 0):
         end = f"T = {dataset['time'].values[-1]:g}"
-        words.append(_with_no_break_spaces(axis_label_with_units(dataset["time"], end, "{} {}")))
-    words.append(_with_no_break_spaces(coverage.starts_in_words) if coverage else "")
+        words.append(
+            _with_no_break_spaces(style.axis_label_with_units(dataset["time"], end, "{} {}"))
+        )
+    words.append(_with_no_break_spaces(starts))
     return "; ".join(filter(None, words))
 
 
@@ -101,7 +95,7 @@ def fixed_parameter_captions(dataset: xr.Dataset) -> dict[str, str]:
     units = known.parameter_units if known else {}
     unused: dict[str, Any] = json.loads(json.dumps(known.later_defaults())) if known else {}
     return {
-        name: _parameter_value_text(value, units_with_superscripts(units.get(name, "1")))
+        name: _parameter_value_text(value, style.units_with_superscripts(units.get(name, "1")))
         for name, value in stored.get("parameters", {}).items()
         if name not in dataset.coords and value is not None and value != unused.get(name)
     }
@@ -111,10 +105,9 @@ def _parameter_value_text(value: Any, units: str = "") -> str:
     """A parameter as text: ``1 kg``, ``(1, 2) kg``, ``1 kg each``."""
     if not isinstance(value, list) or not value:
         return f"{format_number(value, 6)} {units}".strip()
-    if any(isinstance(item, list) for item in value) or len(set(value)) > MOST_VALUES:
-        return f"({len(value)} values)"
-    if len(set(value)) == 1:
+    plain = not any(isinstance(item, list) for item in value)
+    if plain and len(set(value)) == 1:
         return _parameter_value_text(value[0], units) + (" each" if len(value) > 1 else "")
-    if len(value) > MOST_VALUES:
+    if not plain or len(value) > MOST_VALUES:
         return f"({len(value)} values)"
     return f"({', '.join(format_number(item, 6) for item in value)}) {units}".strip()

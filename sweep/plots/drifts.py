@@ -9,38 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
 from sweep.analysis.drift.cells import chosen_drift_quantities, read_cell_errors
 from sweep.analysis.drift.drifts import drift_table
-from sweep.analysis.runs.selection import (
-    axis_values_in_words,
-    groups_of_runs,
-    name_of_energy_quantity,
-    run_table_without_repeats,
-    scanned_axes,
-    take_runs,
-)
+from sweep.analysis.runs import selection
+from sweep.plots import style
 from sweep.plots.scans import draw_scan, scan_of_drifts
 from sweep.plots.selection import curves_to_draw
-from sweep.plots.style import (
-    GREY,
-    STYLE,
-    Coverage,
-    Drawing,
-    align_vertical_labels,
-    axis_label_with_units,
-    current_page,
-    curve_styles_of_integrators,
-    figure_width,
-    new_figure,
-    note_numbers,
-    size_in_inches,
-    style_plain_axis,
-    superscript_number,
-    units_with_superscripts,
-    wrap_text,
-)
 from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -52,17 +29,18 @@ if TYPE_CHECKING:
 
 MOST_STARTS = 4096  # maximum number of starts that are drawn, chosen evenly
 MOST_COLUMNS, MOST_STRIPS = 3, 12
+BESIDE = 0.4  # inches: distance of the labels from the axes, so that they line up
 LINE = 0.15  # inches: height of each of the two lines above a strip
 BAND = (0.05, 0.95)  # quantiles over the starts
 
 
-@rc_context(STYLE)
+@rc_context(style.STYLE)
 def drift_over_time(
     dataset: xr.Dataset | xr.DataTree,
     quantity: str | None = None,
     step_size: float | None = None,
     x: str | None = None,
-) -> Drawing:
+) -> style.Drawing:
     """Draw window means of the signed error over time, and the drift with its 95 % interval.
 
     There is a strip for each integrator, with its own scale, and a column for each combination of
@@ -95,16 +73,18 @@ def drift_over_time(
         If the quantity has no error in the dataset, no run is complete, or more than twelve
         integrators are selected.
     """
-    table: xr.Dataset = run_table_without_repeats(dataset)
-    (quantity,) = chosen_drift_quantities(table, [quantity or name_of_energy_quantity(table)])
-    combinations = list(groups_of_runs(table, scanned_axes(table)))
-    styles = curve_styles_of_integrators(table)
-    if x is not None or len(combinations) > (1 if current_page().narrow else MOST_COLUMNS):
+    table: xr.Dataset = selection.run_table_without_repeats(dataset)
+    (quantity,) = chosen_drift_quantities(
+        table, [quantity or selection.name_of_energy_quantity(table)]
+    )
+    combinations = list(selection.groups_of_runs(table, selection.scanned_axes(table)))
+    styles = style.curve_styles_of_integrators(table)
+    if x is not None or len(combinations) > (1 if style.current_page().narrow else MOST_COLUMNS):
         return draw_scan(scan_of_drifts(table, x, quantity), styles)
     curves = curves_to_draw(table, step_size)
-    shown = take_runs(table, np.sort(np.concatenate([curve.runs for curve in curves])))
+    shown = selection.take_runs(table, np.sort(np.concatenate([curve.runs for curve in curves])))
     rows = {
-        (row.integrator, axis_values_in_words(row.parameters)): row
+        (row.integrator, selection.axis_values_in_words(row.parameters)): row
         for row in drift_table(shown, [quantity])
     }
     strips: dict[tuple[str, str], DriftStrip] = {}
@@ -113,7 +93,9 @@ def drift_over_time(
         cell = curve.integrator, curve.values
         steps[cell] = curve.step
         if rows[cell].starts:
-            strips[cell] = DriftStrip.of_cell(take_runs(table, curve.runs), rows[cell], MOST_STARTS)
+            strips[cell] = DriftStrip.of_cell(
+                selection.take_runs(table, curve.runs), rows[cell], MOST_STARTS
+            )
     if not strips:
         raise InputError("none of the selected runs is complete.")
     columns = list(dict.fromkeys(values for _, values in strips))
@@ -124,8 +106,8 @@ def drift_over_time(
             f"{len(of_integrators)} integrators are selected; a figure has at most {MOST_STRIPS}: "
             "select some (sweep plot --where, or query)."
         )
-    width = figure_width(7.0 if len(columns) == 1 else 1.2 + 4.4 * len(columns))
-    figure = new_figure(width, 0.7 + 1.4 * len(of_integrators))
+    width = style.figure_width(7.0 if len(columns) == 1 else 1.2 + 4.4 * len(columns))
+    figure = style.new_figure(width, 0.7 + 1.4 * len(of_integrators))
     axes = figure.subplots(
         len(of_integrators), len(columns), sharex=True, sharey="row", squeeze=False
     )
@@ -144,20 +126,20 @@ def drift_over_time(
             lines = max(lines, said)
             if not labelled:
                 ax.set_ylabel(_drift_axis_label(strip.row, power), fontsize=8)
+                beside = ScaledTranslation(-BESIDE, 0.0, figure.dpi_scale_trans)
+                ax.yaxis.set_label_coords(0.0, 0.5, ax.transAxes + beside)
             labelled = True
             ax.set_xlim(*table["time"].values[[0, -1]])
         figure.set_figheight(figure.get_figheight() + LINE * (lines - 2))
     for ax in axes[-1]:
-        ax.set_xlabel(axis_label_with_units(table["time"], "time t"))
-    coverage = Coverage.of_run_table(table, [strip.starts for strip in strips.values()])
-    figure.coverage = coverage
-    over = "mean and 90 % of " * (max(coverage.counts) > 1) + coverage.starts_in_words
+        ax.set_xlabel(style.axis_label_with_units(table["time"], "time t"))
+    counts = [strip.starts for strip in strips.values()]
+    figure.starts = style.starts_in_words(table, counts)
+    over = "mean and 90 % of " * (max(counts) > 1) + figure.starts
     figure.add_caption(
         f"{quantity.replace('_', ' ')} error, window means: {over}; wedge: drift over "
         f"{next(iter(rows.values())).span}, 95 %",
     )
-    for column in axes.T:
-        align_vertical_labels(figure, [ax for ax in column if ax.get_ylabel()])
     return figure
 
 
@@ -211,8 +193,8 @@ class DriftStrip:
 
 def _drift_axis_label(row: DriftEstimate, power: int) -> str:
     """The label of a strip: the quantity, and in a second line the power of ten and the units."""
-    scale = f"10{superscript_number(power)}" if power else ""
-    units = f"{scale} {units_with_superscripts(row.units)}".strip()
+    scale = f"10{style.superscript_number(power)}" if power else ""
+    units = f"{scale} {style.units_with_superscripts(row.units)}".strip()
     return "\n".join(
         [f"{row.quantity.replace('_', ' ')} error", *([f"[{units}]"] if units else [])]
     )
@@ -228,20 +210,22 @@ def _draw_drift_strip(ax: Axes, strip: DriftStrip, power: int, colour: str) -> N
     ax.plot(strip.times, strip.middle / unit, color=colour, lw=1.0)
     own = {
         "y_quantity": f"{strip.row.quantity.replace('_', ' ')} error",
-        "y_unit": units_with_superscripts(strip.row.units),
+        "y_unit": style.units_with_superscripts(strip.row.units),
     }
     name = strip.row.integrator
-    note_numbers(ax, name, "line", strip.times, strip.middle, low=strip.low, high=strip.high, **own)
+    style.note_numbers(
+        ax, name, "line", strip.times, strip.middle, low=strip.low, high=strip.high, **own
+    )
     if not math.isnan(strip.row.drift):
         sides = strip.least / unit, strip.most / unit
         ax.fill_between(strip.ends, *sides, color="0.2", alpha=0.25, lw=0, zorder=3)
         ax.plot(strip.ends, strip.fitted / unit, color="black", lw=0.9, zorder=4)
         low, high = np.sort([strip.least, strip.most], axis=0)
-        note_numbers(
+        style.note_numbers(
             ax, f"{name}: drift", "line", strip.ends, strip.fitted, low=low, high=high, **own
         )
-    style_plain_axis(ax)
-    ax.axhline(0.0, color=GREY, lw=0.5, zorder=0)
+    style.style_plain_axis(ax)
+    ax.axhline(0.0, color=style.GREY, lw=0.5, zorder=0)
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
@@ -265,11 +249,11 @@ def _title_drift_strip(ax: Axes, row: DriftEstimate, title: str, colour: str, wi
     said = [escape_control_characters(one) for one in said]
     small: dict[str, Any] = {"fontsize": 8.0, "color": "0.15", "va": "bottom", "linespacing": 1.15}
     below = ax.text(0.0, 1.02, "; ".join(said), transform=ax.transAxes, **small)
-    if size_in_inches(below)[0] > width:
+    if style.size_in_inches(below)[0] > width:
         below.set_text("\n".join(said))
-        wrap_text(below, width)
+        style.wrap_text(below, width)
     lines = below.get_text().count("\n") + 1
     bold: dict[str, Any] = {"fontsize": 8.5, "color": colour, "fontweight": "bold", "loc": "left"}
     above = ax.set_title(escape_control_characters(title), pad=6.0 + 10.5 * lines, **bold)
-    wrap_text(above, width)
+    style.wrap_text(above, width)
     return lines + above.get_text().count("\n") + 1

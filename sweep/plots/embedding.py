@@ -4,7 +4,7 @@ import base64
 import io
 import re
 import warnings
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import xarray as xr
 from markupsafe import escape
@@ -24,8 +24,7 @@ COARSE_DPI = 110  # for PNG in a page with many pictures
 COARSE_BYTES = 40_000  # if fewer bytes than this are left for each picture, PNG is coarse
 
 
-@dataclass(frozen=True)
-class EmbeddedPicture:
+class EmbeddedPicture(NamedTuple):
     """A picture as HTML.
 
     Attributes
@@ -77,7 +76,7 @@ def draw_embedded_picture(
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has fonts for these
         figure: Drawing = KINDS[kind].draw(dataset)  # without heading; the page has its own
         width, height = (round(72 * size) for size in figure.get_size_inches())
-        setting = setting_caption(dataset, figure.coverage)
+        setting = setting_caption(dataset, figure.starts, figure.error_times)
         if most >= LEAST_SVG:
             svg = figure_as_inline_svg(figure, name, said)
             if len(svg.encode()) <= most:

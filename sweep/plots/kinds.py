@@ -1,11 +1,8 @@
 """The kinds of pictures that `sweep plot` draws, by name."""
 
 import inspect
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import xarray as xr
 from matplotlib.figure import Figure
 
 from integrators.errors import InputError, check_known
@@ -21,11 +18,10 @@ from sweep.plots.over_time import (
 )
 from sweep.plots.scans import values_against
 from sweep.plots.spheres import sphere
-from sweep.plots.style import page, save, show_in_notebooks
+from sweep.plots.style import page, show_in_notebooks
 from sweep.plots.work import plot_work_panels
 from sweep.plugins.plots import PlotKind
 from sweep.store.open import Source, open_experiment
-from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
@@ -45,9 +41,6 @@ KINDS = {
         PlotKind("sphere", sphere),
     )
 }
-
-
-AGAINST_AN_AXIS = ("order", "drift", "work", "scan")  # kinds with an option `x`
 
 
 def kinds_of_plugins(library: "Library") -> dict[str, PlotKind]:
@@ -138,43 +131,3 @@ def _known_plot_kind(kind: str | PlotKind) -> PlotKind:
         return kind
     check_known("kind of plot", kind, KINDS, key="kind")
     return KINDS[kind]
-
-
-def save_all(
-    dataset: xr.Dataset | xr.DataTree,
-    directory: str | Path,
-    stem: str,
-    ending: str = ".png",
-    kinds: Mapping[Any, Mapping[str, Any]] | None = None,
-) -> list[Path]:
-    """Draw and write every picture for which the dataset has results.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset or xarray.DataTree
-        One experiment, or a selection of its runs.
-    directory : str or Path
-        Created if it does not exist.
-    stem : str
-        Files are named ``stem-order.png`` and so on.
-    ending : str, optional
-        The format: ``.png``, ``.pdf``, ``.svg``.
-    kinds : dict of (str or PlotKind) to dict, optional
-        Kinds to draw, with the options of each; by default all of `KINDS`.
-
-    Returns
-    -------
-    list of Path
-        The files.
-    """
-    directory, stem = Path(directory), escape_control_characters(stem)  # may come from a store
-    directory.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for given, options in (dict.fromkeys(KINDS, {}) if kinds is None else kinds).items():
-        kind = _known_plot_kind(given)
-        try:
-            figure = picture(kind, dataset, **options)
-        except InputError:
-            continue
-        paths.append(save(figure, directory / f"{stem}-{kind.name}{ending}"))
-    return paths

@@ -14,31 +14,10 @@ from sweep.analysis.convergence.curves import SELF, default_error_for_orders
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, HALF, UNDECIDED
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.convergence.slopes import USED
-from sweep.analysis.runs.selection import (
-    axis_values_in_words,
-    is_error_against_reference,
-    run_table_without_repeats,
-    scanned_axes,
-)
+from sweep.analysis.runs import selection
+from sweep.plots import style
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.scans import draw_scan, scan_of_orders
-from sweep.plots.style import (
-    GREY,
-    MOST_OF_A_KIND,
-    STYLE,
-    Coverage,
-    CurveStyle,
-    Drawing,
-    axis_label_with_units,
-    curve_styles,
-    curve_styles_of_integrators,
-    new_panels,
-    note_numbers,
-    set_plain_step_ticks,
-    style_log_error_axis,
-    superscript_number,
-    times_in_words,
-)
 from sweep.text import format_number
 
 if TYPE_CHECKING:
@@ -60,7 +39,7 @@ def convergence(
     error: str | None = None,
     at: str = "end",
     x: str | None = None,
-) -> Drawing:
+) -> style.Drawing:
     """Draw errors against step size, with the measured orders.
 
     Filled marks are used for the order in the legend, open ones are not. Marks are robust
@@ -86,35 +65,42 @@ def convergence(
     InputError
         In the cases of `order_table`.
     """
-    table: xr.Dataset = run_table_without_repeats(dataset)
+    table: xr.Dataset = selection.run_table_without_repeats(dataset)
     error = default_error_for_orders(table) if error is None else error
-    styles, families = curve_styles_of_integrators(table), panel_families_of_integrators(table)
+    styles, families = (
+        style.curve_styles_of_integrators(table),
+        panel_families_of_integrators(table),
+    )
     estimates = order_table(table, error, at)
     if not any(map(_has_errors, estimates)):
         raise InputError(f"no run has an {error!r} to show.", key="error")
     panels: Panels = {}
     for row in estimates:
-        title = panel_title(axis_values_in_words(row.parameters), families[row.integrator])
+        title = panel_title(
+            selection.axis_values_in_words(row.parameters), families[row.integrator]
+        )
         panels.setdefault(title, {})[row.integrator] = row
-    if x is not None or (len(panels) > MOST_OF_A_KIND and scanned_axes(table)):
+    if x is not None or (len(panels) > style.MOST_OF_A_KIND and selection.scanned_axes(table)):
         return draw_scan(scan_of_orders(table, x, error, at), styles)
-    once = len({axis_values_in_words(row.parameters) for row in estimates}) == 1
+    once = len({selection.axis_values_in_words(row.parameters) for row in estimates}) == 1
     labels = {row.integrator: curve_label_with_order(row) for row in estimates} if once else {}
     words = "measured order" if once else ""
     figure = _draw_order_panels(panels, styles, labels, dict.fromkeys(panels, table), words)
     drawn = [row for row in estimates if _has_errors(row)]
-    figure.coverage = Coverage.of_run_table(
-        table,
-        [point.starts for row in drawn for point in row.points if point.error > 0],
-        times=tuple({row.time for row in drawn}),
-        against_reference=error != SELF and is_error_against_reference(table, error),
+    counts = [point.starts for row in drawn for point in row.points if point.error > 0]
+    figure.starts = style.starts_in_words(table, counts)
+    why = (
+        style.ROUND_OFF
+        if error == SELF or not selection.is_error_against_reference(table, error)
+        else style.REFERENCE
     )
+    figure.error_times = style.error_times_in_words(table["time"], {row.time for row in drawn}, why)
     return figure
 
 
 def convergence_across(
     experiments: Mapping[str, xr.Dataset], across: str, error: str | None = None, at: str = "end"
-) -> Drawing:
+) -> style.Drawing:
     """Draw errors against step size in panels side by side, as `orders_across` compares orders.
 
     Parameters
@@ -147,7 +133,9 @@ def convergence_across(
             of_panel.setdefault(title, experiments[row.experiment])
     if not panels:
         raise InputError("no run has an error to show.", key="across")
-    styles = curve_styles(list(dict.fromkeys(method for of in panels.values() for method in of)))
+    styles = style.curve_styles(
+        list(dict.fromkeys(method for of in panels.values() for method in of))
+    )
     few = len(panels) <= MOST_ORDERS
     labels = {name: _label_with_orders(name, panels) for name in styles} if few else {}
     figure = _draw_order_panels(panels, styles, labels, of_panel, "measured orders" * few)
@@ -157,14 +145,14 @@ def convergence_across(
     return figure
 
 
-@rc_context(STYLE)
+@rc_context(style.STYLE)
 def _draw_order_panels(
     panels: Panels,
-    styles: Mapping[str, CurveStyle],
+    styles: Mapping[str, style.CurveStyle],
     labels: Mapping[str, str],
     tables: Mapping[str, xr.Dataset],
     words: str,
-) -> Drawing:
+) -> style.Drawing:
     """Draw error curves in panels.
 
     Parameters
@@ -190,7 +178,7 @@ def _draw_order_panels(
         else title
         for title, own in times.items()
     ]
-    figure, axes = new_panels(titles)
+    figure, axes = style.new_panels(titles)
     for ax, (title, of) in zip(axes, panels.items(), strict=True):
         for name, row in of.items():
             label = labels.get(name, name)
@@ -198,10 +186,10 @@ def _draw_order_panels(
                 label += f", {_error_time_text(tables[title], [row.time])}"
             draw_error_curve(ax, row, styles[name], label, name)
         ax.set_xscale("log")
-        ax.set_xlabel(axis_label_with_units(tables[title]["step_size"], "step size h"))
-        style_log_error_axis(ax)
+        ax.set_xlabel(style.axis_label_with_units(tables[title]["step_size"], "step size h"))
+        style.style_log_error_axis(ax)
         draw_order_guides(ax, of.values())
-        set_plain_step_ticks(ax)
+        style.set_plain_step_ticks(ax)
     rows = [row for of in panels.values() for row in of.values()]
     vertical = {error_axis_label(table, rows) for table in tables.values()}
     same = len(vertical) == 1  # one unit for all systems
@@ -224,7 +212,7 @@ def _title_of_value(row: OrderAcross, with_experiment: bool) -> str:
     if row.across != "experiment":
         value = f"{row.across} = {format_number(row.value)}"
     own = [row.experiment] if with_experiment else []
-    return ", ".join(filter(None, [*own, value, axis_values_in_words(row.parameters)]))
+    return ", ".join(filter(None, [*own, value, selection.axis_values_in_words(row.parameters)]))
 
 
 def _label_with_orders(method: str, panels: Panels) -> str:
@@ -252,13 +240,14 @@ def error_axis_label(dataset: xr.Dataset, estimates: Sequence[OrderEstimate]) ->
     if error == SELF:
         name = "difference from the next step size"
     else:
-        name = axis_label_with_units(dataset[error], error.replace("_", " "))
+        name = style.axis_label_with_units(dataset[error], error.replace("_", " "))
     return f"{name}{when}" if at == "end" else f"largest {name}{when.replace('at ', 'until ')}"
 
 
 def _error_time_text(dataset: xr.Dataset, times: Collection[float]) -> str:
     """Times of errors as text, such as ``at t = 2 s``."""
-    return f"at {axis_label_with_units(dataset['time'], f't = {times_in_words(times)}', '{} {}')}"
+    when = f"t = {style.times_in_words(times)}"
+    return f"at {style.axis_label_with_units(dataset['time'], when, '{} {}')}"
 
 
 def curve_label_with_order(row: OrderEstimate) -> str:
@@ -272,7 +261,7 @@ def curve_label_with_order(row: OrderEstimate) -> str:
 
 
 def draw_error_curve(
-    ax: Axes, row: OrderEstimate, style: CurveStyle, label: str, series: str = ""
+    ax: Axes, row: OrderEstimate, look: style.CurveStyle, label: str, series: str = ""
 ) -> None:
     """Draw the errors of an integrator by step size.
 
@@ -281,7 +270,7 @@ def draw_error_curve(
     ax : matplotlib.axes.Axes
     row : OrderEstimate
         Points that are used for the order get filled marks, others get open marks.
-    style : dict
+    look : dict
         A value of `curve_styles`.
     label : str
         Label in the legend.
@@ -294,21 +283,14 @@ def draw_error_curve(
     error = np.clip([point.error for point in points], low, high)  # exp(log(e)) may round beyond
     used = np.array([point.use == USED for point in points], dtype=bool)
     if row.starts > 1:
-        ax.vlines(h, low, high, color=style["color"], lw=0.6, alpha=0.5)
-    ax.plot(h, error, color=style["color"], lw=0.7, ls=(0, (1, 1.5)))
-    ax.plot(h[used], error[used], label=label, **style)
-    open_mark = {"ls": "none", "mfc": "white", "mec": style["color"], "mew": 1.0}
-    ax.plot(h[~used], error[~used], **(style | open_mark))
-    note_numbers(
-        ax,
-        series or row.integrator,
-        np.where(used, "filled", "open"),
-        h,
-        error,
-        low=low,
-        high=high,
-        remark=[point.use for point in points],
-    )
+        ax.vlines(h, low, high, color=look["color"], lw=0.6, alpha=0.5)
+    ax.plot(h, error, color=look["color"], lw=0.7, ls=(0, (1, 1.5)))
+    ax.plot(h[used], error[used], label=label, **look)
+    open_mark = {"ls": "none", "mfc": "white", "mec": look["color"], "mew": 1.0}
+    ax.plot(h[~used], error[~used], **(look | open_mark))
+    kinds, remark = np.where(used, "filled", "open"), [point.use for point in points]
+    name = series or row.integrator
+    style.note_numbers(ax, name, kinds, h, error, low=low, high=high, remark=remark)
 
 
 def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:
@@ -323,8 +305,8 @@ def draw_order_guides(ax: Axes, rows: Iterable[OrderEstimate]) -> None:
     for order, (_, used) in lowest.items():
         h = used[0].step_size * np.array([1.0, min(2.5, used[-1].step_size / used[0].step_size)])
         guide = 0.25 * used[0].error * (h / h[0]) ** order
-        ax.plot(h, guide, color=GREY, lw=0.8, zorder=1)
-        note_numbers(ax, f"declared order {order}", "line", h, guide)
+        ax.plot(h, guide, color=style.GREY, lw=0.8, zorder=1)
+        style.note_numbers(ax, f"declared order {order}", "line", h, guide)
         at: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-        name = f"h{superscript_number(order)}"
+        name = f"h{style.superscript_number(order)}"
         ax.annotate(name, (h[1], guide[1]), color="0.3", fontsize=8, **at)

@@ -16,20 +16,9 @@ from sweep.analysis.runs.selection import (
     run_table_without_repeats,
     take_runs,
 )
+from sweep.plots import style
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.selection import curves_to_draw
-from sweep.plots.style import (
-    STYLE,
-    Coverage,
-    CurveStyle,
-    Drawing,
-    axis_label_with_units,
-    curve_styles_of_integrators,
-    new_panels,
-    note_numbers,
-    style_log_error_axis,
-    style_log_time_axis,
-)
 from sweep.study.variables import EVERY, LYAPUNOV, MEGNO, lyapunov_names
 from sweep.text import steps_in_words
 
@@ -90,7 +79,9 @@ class Series:
         return np.asarray(np.nanmedian(values, axis=0), dtype=values.dtype)
 
 
-def energy_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
+def energy_over_time(
+    dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
+) -> style.Drawing:
     """Draw the absolute energy error over time: median over the starts, and range.
 
     For a forced system, it is the error of the energy balance.
@@ -133,7 +124,7 @@ def _steps(statistics: xr.DataArray) -> str:
 
 def unit_length_over_time(
     dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
-) -> Drawing:
+) -> style.Drawing:
     """Draw the deviation from unit length over time: median over the starts, and range.
 
     Parameters and result are those of `energy_over_time`.
@@ -147,7 +138,7 @@ def unit_length_over_time(
 
 def lyapunov_over_time(
     dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
-) -> Drawing:
+) -> style.Drawing:
     """Draw the largest Lyapunov exponent up to each time: median over the starts, and range.
 
     For regular motion, it tends to 0 like ln(t)/t. Parameters and result are those of
@@ -158,7 +149,9 @@ def lyapunov_over_time(
     return _plot_over_time(table, name, "largest Lyapunov exponent", step_size, signed=True)
 
 
-def megno_over_time(dataset: xr.Dataset | xr.DataTree, step_size: float | None = None) -> Drawing:
+def megno_over_time(
+    dataset: xr.Dataset | xr.DataTree, step_size: float | None = None
+) -> style.Drawing:
     """Draw the mean exponential growth of nearby orbits (MEGNO) up to each time.
 
     The curve is the median over the starts, and the band is their range. MEGNO tends to 2 for
@@ -178,10 +171,10 @@ def _runs_with_exponents(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     return with_exponents
 
 
-@rc_context(STYLE)
+@rc_context(style.STYLE)
 def _plot_over_time(
     dataset: xr.Dataset, name: str, text: str, step_size: float | None, signed: bool = False
-) -> Drawing:
+) -> style.Drawing:
     """Draw a variable over time, a panel for each combination of scanned values.
 
     Parameters
@@ -207,7 +200,10 @@ def _plot_over_time(
         )
     if dataset.sizes["time"] < 3:
         raise InputError("a picture over time needs at least 2 sample intervals.", key="samples")
-    styles, families = curve_styles_of_integrators(dataset), panel_families_of_integrators(dataset)
+    styles, families = (
+        style.curve_styles_of_integrators(dataset),
+        panel_families_of_integrators(dataset),
+    )
     stored = dataset[[key for key in (name, "status") if key in dataset]]
     panels: dict[str, list[tuple[str, str, Series]]] = {}  # integrator, step size, series
     for curve in curves_to_draw(dataset, step_size):
@@ -219,33 +215,34 @@ def _plot_over_time(
         raise InputError(f"no run has a {name!r} other than 0 to show.")
     sizes = {title: {size for _, size, _ in of} for title, of in panels.items()}
     common = set().union(*sizes.values())
-    figure, axes = new_panels(
+    figure, axes = style.new_panels(
         [
             ", ".join([title, *own]) if len(own) == 1 < len(common) else title
             for title, own in sizes.items()
         ]
     )
     counts = [series.runs_with_values for series in curves if series.runs_with_values]
-    figure.coverage = Coverage.of_run_table(dataset, counts)
-    figure.add_caption(_over_time_caption(curves, common, figure.coverage))
+    figure.starts = style.starts_in_words(dataset, counts)
+    figure.add_caption(_over_time_caption(curves, common, max(counts), figure.starts))
     for ax, (title, of) in zip(axes, panels.items(), strict=True):
         for i, (integrator, size, series) in enumerate(of):
             label = f"{integrator}, {size}" if len(sizes[title]) > 1 else integrator
             _draw_time_curve(ax, series, label, styles[integrator], i / len(of), signed)
         if not signed:
-            style_log_error_axis(ax)
+            style.style_log_error_axis(ax)
         _set_time_axis(ax, dataset["time"].values)
-        ax.set_xlabel(axis_label_with_units(dataset["time"], "time t"))
-    figure.label_rows(axes, axis_label_with_units(dataset[name], text))
+        ax.set_xlabel(style.axis_label_with_units(dataset["time"], "time t"))
+    figure.label_rows(axes, style.axis_label_with_units(dataset[name], text))
     figure.add_legend(axes)
     return figure
 
 
-def _over_time_caption(curves: Iterable[Series], sizes: Collection[str], coverage: Coverage) -> str:
+def _over_time_caption(
+    curves: Iterable[Series], sizes: Collection[str], starts: int, said: str
+) -> str:
     """Caption with the step size if there is only one, the number of starts, and stopped runs."""
-    starts = max(coverage.counts)
     words = [*sizes] if len(sizes) == 1 else []
-    words += [f"median and range over {coverage.starts_in_words}"] if starts > 1 else []
+    words += [f"median and range over {said}"] if starts > 1 else []
     stopped = ["× a run stopped"] * any(series.stopped.any() for series in curves)
     # Only a median over several starts can end before all of its runs do.
     stopped += ["a curve ends when half have"] * (bool(stopped) and starts > 1)
@@ -260,13 +257,13 @@ def _set_time_axis(ax: Axes, times: NDArray[np.float64]) -> None:
     widths = np.diff(times)
     lengths = len(np.unique(np.round(widths / widths[0], 6)))
     if lengths > 4 and widths.max() > 3 * widths[0]:
-        style_log_time_axis(ax)
+        style.style_log_time_axis(ax)
     else:
         ax.set_xlim(times[0], times[-1])
 
 
 def _draw_time_curve(
-    ax: Axes, series: Series, label: str, style: CurveStyle, phase: float, signed: bool
+    ax: Axes, series: Series, label: str, look: style.CurveStyle, phase: float, signed: bool
 ) -> None:
     """Draw median and range over the runs, and a cross where each run stopped, at its last value.
 
@@ -275,7 +272,7 @@ def _draw_time_curve(
     ax : matplotlib.axes.Axes
     series : Series
     label : str
-    style : dict
+    look : dict
         A value of `curve_styles`.
     phase : float
         Position of the first mark between 0 and 1. It differs between curves, so that marks do not
@@ -286,13 +283,13 @@ def _draw_time_curve(
     if count := int(series.stopped.sum()):
         label += f" ({count:,} of {len(series.values):,} stopped)"
     if not series.runs_with_values:
-        ax.plot([], [], label=label, **style)
+        ax.plot([], [], label=label, **look)
         return
     median = series.median_over_runs
     there = np.isfinite(median)
     times = series.times[there]
     interval = max(1, len(times) // MARKS)
-    marked = style | {"ms": 0.7 * style["ms"], "markevery": (int(phase * interval), interval)}
+    marked = look | {"ms": 0.7 * look["ms"], "markevery": (int(phase * interval), interval)}
     ax.plot(times, median[there], label=label, **marked)
     band: dict[str, Any] = {}
     if len(series.values) > 1 and there.any():
@@ -302,21 +299,15 @@ def _draw_time_curve(
         if not signed:
             high = np.minimum(high, ABOVE * max(median[there].max(), 1e-300))
         shown = np.isfinite(low) if signed else low > 0
-        ax.fill_between(times, low, high, where=shown, color=style["color"], alpha=0.12, lw=0)
-    note_numbers(ax, label, "line", times, median[there], **band)
+        ax.fill_between(times, low, high, where=shown, color=look["color"], alpha=0.12, lw=0)
+    style.note_numbers(ax, label, "line", times, median[there], **band)
     stopped = series.stopped & np.isfinite(series.values).any(axis=1)
     if len(runs := np.flatnonzero(stopped)[:MOST_CROSSES]):
         last = series.last_time_positions[runs]
-        cross: dict[str, Any] = {
-            "ls": "none",
-            "marker": "x",
-            "ms": 6.0,
-            "mew": 1.4,
-            "clip_on": False,
-            "zorder": 5,
-        }
-        ax.plot(series.times[last], series.values[runs, last], color=style["color"], **cross)
-        note_numbers(ax, label, "stopped", series.times[last], series.values[runs, last])
+        times, ends = series.times[last], series.values[runs, last]
+        cross = look | {"ls": "none", "marker": "x", "ms": 6.0, "mew": 1.4, "zorder": 5}
+        ax.plot(times, ends, clip_on=False, **cross)
+        style.note_numbers(ax, label, "stopped", times, ends)
 
 
 def error_series_to_draw(

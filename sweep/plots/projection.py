@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.patheffects import withStroke
 
 from integrators.errors import InputError
-from sweep.plots.style import GREY
+from sweep.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +95,7 @@ def draw_sphere_outline(ax: Axes, view: View) -> None:
     """Draw an empty disc: rim, great circles of the coordinate planes, and axes."""
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     circle = np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
-    ax.plot(*circle[:, :2].T, color=GREY, lw=0.6, gid="rim")
+    ax.plot(*circle[:, :2].T, color=style.GREY, lw=0.6, gid="rim")
     for axis in range(3):
         ax.plot(
             *view.project_onto_disc(np.roll(circle, axis, axis=1)).T, color="0.85", lw=0.6, zorder=0
@@ -129,7 +129,7 @@ def _draw_axis_towards_viewer(ax: Axes, view: View, axis: int, sign: float) -> N
 
 
 def draw_paths_on_sphere(
-    ax: Axes, view: View, paths: NDArray[np.float64], **style: Any
+    ax: Axes, view: View, paths: NDArray[np.float64], **look: Any
 ) -> list[Line2D]:
     """Draw the visible parts of curves through points on the sphere.
 
@@ -139,16 +139,16 @@ def draw_paths_on_sphere(
     view : View
     paths : ndarray, shape (paths, points, 3)
         Unit vectors.
-    **style
+    **look
         See `matplotlib.axes.Axes.plot`.
     """
     apart = np.full((len(paths), 1, 2), np.nan)
     joined = np.concatenate([view.project_onto_disc(paths), apart], axis=1).reshape(-1, 2)
-    return ax.plot(*joined.T, solid_joinstyle="round", **style)
+    return ax.plot(*joined.T, solid_joinstyle="round", **look)
 
 
 def draw_points_on_sphere(
-    ax: Axes, view: View, points: NDArray[np.float64], size: float, **style: Any
+    ax: Axes, view: View, points: NDArray[np.float64], size: float, **look: Any
 ) -> list[Line2D]:
     """Draw the visible points of the sphere; many points are rasterized in PDF and SVG.
 
@@ -160,15 +160,15 @@ def draw_points_on_sphere(
         Unit vectors.
     size : float
         Diameter of a mark, in points.
-    **style
+    **look
         See `matplotlib.axes.Axes.plot`.
     """
     flat = view.project_onto_disc(points).reshape(-1, 2)
     flat = flat[np.isfinite(flat[:, 0])]
     # The marker "." is half as wide as its size.
     mark: dict[str, Any] = {"ls": "none", "marker": ".", "ms": 2.0 * size, "mew": 0.0}
-    style = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | style
-    return ax.plot(*flat.T, **(mark | style))
+    look = {"rasterized": len(flat) > MOST_VECTOR_POINTS} | look
+    return ax.plot(*flat.T, **(mark | look))
 
 
 def marker_size_of_points(count: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,36 +16,11 @@ from sweep.analysis.drift.drifts import drift_table
 from sweep.analysis.efficiency.pareto import rank_at_levels
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.rows import grouped
-from sweep.analysis.runs.selection import (
-    RUN_COORDINATES,
-    axis_values_in_words,
-    complete_runs,
-    distinct_values_and_codes,
-    groups_of_runs,
-    is_error_against_reference,
-    name_of_energy_quantity,
-    run_table_without_repeats,
-    scanned_axes,
-    take_runs,
-)
+from sweep.analysis.runs import selection
 from sweep.analysis.runs.summaries import AT, OF_SERIES, default_result_columns, results
+from sweep.plots import style
 from sweep.plots.families import panel_families_of_integrators, panel_title
 from sweep.plots.selection import runs_to_draw
-from sweep.plots.style import (
-    GREY,
-    STYLE,
-    Coverage,
-    CurveStyle,
-    Drawing,
-    axis_label_with_units,
-    curve_styles,
-    curve_styles_of_integrators,
-    new_panels,
-    note_numbers,
-    set_plain_step_ticks,
-    style_log_error_axis,
-    units_with_superscripts,
-)
 from sweep.text import format_number, join_with_and
 
 if TYPE_CHECKING:
@@ -85,24 +60,28 @@ class Scan:
     label : str
         Quantity and units of the values.
     points : list of Point
-    coverage : Coverage
+    starts : str
+        How many starts the points have.
     remark : str
         Explanation of marks and bars.
     levels : tuple of float
         Values that are drawn as horizontal lines.
+    error_times : str
+        When errors are taken; see `Drawing`.
     """
 
     axis: xr.DataArray
     label: str
     points: list[Point]
-    coverage: Coverage
+    starts: str
     remark: str = ""
-    levels: tuple[float, ...] = field(default=())
+    levels: tuple[float, ...] = ()
+    error_times: str = ""
 
     @property
     def axis_label(self) -> str:
         """Name and units of the axis."""
-        return axis_label_with_units(self.axis, str(self.axis.name).replace("_", " "))
+        return style.axis_label_with_units(self.axis, str(self.axis.name).replace("_", " "))
 
     @property
     def is_numeric(self) -> bool:
@@ -137,7 +116,7 @@ def values_against(
     y: str | None = None,
     hue: str | None = None,
     col: str | None = None,
-) -> Drawing:
+) -> style.Drawing:
     """Draw any result of runs against any axis of a study.
 
     A mark is the median of the runs with the same `x`, `hue` and `col`, and a bar is their range.
@@ -169,7 +148,7 @@ def values_against(
         If an axis or result is unknown, no run is complete, or there are more than twelve panels.
     """
     scan = scan_of_values(dataset, x, y, hue, col)
-    styles = curve_styles_of_integrators(run_table_without_repeats(dataset))
+    styles = style.curve_styles_of_integrators(selection.run_table_without_repeats(dataset))
     of_integrators = all(point.series in styles for point in scan.points)
     return draw_scan(scan, styles if of_integrators else None)
 
@@ -182,7 +161,7 @@ def scan_of_values(
     col: str | None = None,
 ) -> Scan:
     """Medians and ranges of a result of runs against an axis; see `values_against`."""
-    table: xr.Dataset = run_table_without_repeats(dataset)
+    table: xr.Dataset = selection.run_table_without_repeats(dataset)
     x, y = x or most_scanned_axis(table), y or main_result(table)
     hue = hue or (None if "integrator" in (x, col) else "integrator")
     for which, axis in {"x": x, "hue": hue, "col": col}.items():
@@ -196,20 +175,20 @@ def scan_of_values(
     if values.dtype.kind not in "biuf":
         raise InputError(f"{y} is no number: expected e.g. {main_result(table)}", key="y")
     points, counts = [], []
-    for key, runs in groups_of_runs(drawn, names):
+    for key, runs in selection.groups_of_runs(drawn, names):
         own = values.values[runs].astype(float)
         own = own[np.isfinite(own)]
         if len(own):
-            panel = axis_values_in_words({col: key[col]}) if col else ""
-            series = axis_values_in_words({hue: key[hue]}) if hue else ""
+            panel = selection.axis_values_in_words({col: key[col]}) if col else ""
+            series = selection.axis_values_in_words({hue: key[hue]}) if hue else ""
             series = str(key[hue]) if hue == "integrator" else series
             points.append(Point(panel, series, key[x], np.median(own), own.min(), own.max()))
             one_each = "initial_condition" in names
             starts = drawn["initial_condition"].values[slice(None) if one_each else runs]
-            counts.append(len(distinct_values_and_codes(starts)[0]))
+            counts.append(len(selection.distinct_values_and_codes(starts)[0]))
     if not points:
         raise InputError(f"no complete run has a value of {y}.", key="y")
-    pooled = ("integrator", *STEPS, *scanned_axes(table), "initial_condition")
+    pooled = ("integrator", *STEPS, *selection.scanned_axes(table), "initial_condition")
     several = [name for name in pooled if name not in names and _count_of_values(drawn, name) > 1]
     if several:
         words = [name.replace("_", " ") + "s" * (name in AXES) for name in several]
@@ -217,12 +196,14 @@ def scan_of_values(
     name, _, of = y.partition(AT)
     form = OF_SERIES.get(of, f"{{}} at t = {of}") if of else "{}"
     times = _last_times_of_errors(drawn, name) if of else ()
+    when = style.error_times_in_words(table["time"], times, style.REFERENCE)
     return Scan(
         table[x],
-        axis_label_with_units(values, form.format(name.replace("_", " "))),
+        style.axis_label_with_units(values, form.format(name.replace("_", " "))),
         points,
-        Coverage.of_run_table(table, counts, times, against_reference=bool(times)),
+        style.starts_in_words(table, counts),
         "; ".join(said),
+        error_times=when,
     )
 
 
@@ -232,7 +213,7 @@ def axes_of_runs(dataset: xr.Dataset) -> list[str]:
         str(name)
         for name, axis in dataset.coords.items()
         if axis.dims == ("run",)
-        and (name in AXES or name not in RUN_COORDINATES)
+        and (name in AXES or name not in selection.RUN_COORDINATES)
         and _count_of_values(dataset, str(name)) > 0
     ]
 
@@ -240,15 +221,15 @@ def axes_of_runs(dataset: xr.Dataset) -> list[str]:
 def _count_of_values(dataset: xr.Dataset, name: str) -> int:
     """Number of distinct values of an axis, without NaN."""
     values = dataset[name].values[~dataset[name].isnull().values]
-    return len(distinct_values_and_codes(values)[0])
+    return len(selection.distinct_values_and_codes(values)[0])
 
 
 def most_scanned_axis(dataset: xr.Dataset) -> str:
     """The scanned axis with most values, preferably of numbers; `InputError` if none is scanned."""
-    axes = scanned_axes(dataset)
+    axes = selection.scanned_axes(dataset)
     if not axes:
         raise InputError("no parameter is scanned: name the axis, as in --x step_size.", key="x")
-    counts = {name: len(distinct_values_and_codes(dataset[name].values)[0]) for name in axes}
+    counts = {name: _count_of_values(dataset, name) for name in axes}
     return max(axes, key=lambda name: (dataset[name].dtype.kind in "iuf", counts[name]))
 
 
@@ -256,14 +237,14 @@ def main_result(dataset: xr.Dataset) -> str:
     """The most informative result of runs, a column of `sweep.results`."""
     if run_table_has_error(dataset, "global_error"):
         return f"global_error{AT}end"
-    energy = f"{name_of_energy_quantity(dataset)}_error"
+    energy = f"{selection.name_of_energy_quantity(dataset)}_error"
     errors = [column for column in default_result_columns(dataset) if column.endswith("_error@max")]
     return f"{energy}{AT}max" if energy in dataset else [*errors, "evaluations"][0]
 
 
 def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.Dataset, list[str]]:
     """Complete runs with values on some axes; of one step size, unless this is one of the axes."""
-    there = complete_runs(table)
+    there = selection.complete_runs(table)
     for name in axes:
         there &= ~table[name].isnull().values
     runs, said = np.flatnonzero(there), list[str]()
@@ -273,13 +254,13 @@ def _complete_runs_to_draw(table: xr.Dataset, axes: Sequence[str]) -> tuple[xr.D
         chosen, words = runs_to_draw(table)
         runs = np.intersect1d(runs, chosen)
         said = [" and ".join(words)]
-    drawn: xr.Dataset = take_runs(table, runs)
+    drawn: xr.Dataset = selection.take_runs(table, runs)
     return drawn, said
 
 
 def _last_times_of_errors(dataset: xr.Dataset, name: str) -> tuple[float, ...]:
     """The last times at which runs are compared with a reference; empty for other results."""
-    if not is_error_against_reference(dataset, name):
+    if not selection.is_error_against_reference(dataset, name):
         return ()
     there = np.isfinite(dataset[name].isel(run=slice(FIRST_RUNS)).transpose("run", "time").values)
     last = there.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
@@ -324,9 +305,9 @@ def scan_of_drifts(dataset: xr.Dataset, x: str | None = None, quantity: str | No
     -------
     Scan
     """
-    quantity = quantity or name_of_energy_quantity(dataset)
+    quantity = quantity or selection.name_of_energy_quantity(dataset)
     rows = drift_table(dataset, [quantity], "smallest")
-    units = {units_with_superscripts(row.rate) for row in rows}
+    units = {style.units_with_superscripts(row.rate) for row in rows}
     label = f"drift of the {quantity.replace('_', ' ')} error"
     label += f" [{units.pop()}]" if len(units) == 1 and units != {""} else ""
     return _scan_of_rows(dataset, rows, x, "drift", label, "bars: 95 % intervals", (0.0,))
@@ -354,8 +335,8 @@ def _scan_of_rows(
         )
         for row in rows
     ]  # fmt: skip
-    coverage = Coverage.of_run_table(dataset, [row.starts for row in rows])
-    return Scan(dataset[x], label, points, coverage, remark, levels)
+    starts = style.starts_in_words(dataset, [row.starts for row in rows])
+    return Scan(dataset[x], label, points, starts, remark, levels)
 
 
 def scan_of_costs(
@@ -385,7 +366,7 @@ def scan_of_costs(
     x = _scanned_axis(dataset, x)
     error = chosen_errors_for_work(dataset, error, "end")[0]
     rows = work_table(dataset, error)
-    cells = grouped(rows, lambda row: axis_values_in_words(row.parameters))
+    cells = grouped(rows, lambda row: selection.axis_values_in_words(row.parameters))
     reached: dict[float, list[Point]] = {}
     for rows in cells.values():
         values = rows[0].parameters
@@ -404,14 +385,14 @@ def scan_of_costs(
     level = min(reached, key=lambda one: (-len(reached[one]), -measured[one], one))
     units = " [s]" if against == "cpu_time" else ""
     label = f"{against.replace('_', ' ')} for a {error.replace('_', ' ')} of {level:g}{units}"
-    counts = [row.starts for rows in cells.values() for row in rows]
+    starts = style.starts_in_words(dataset, [row.starts for rows in cells.values() for row in rows])
     some_open = not all(point.filled for point in reached[level])
     remark = "open: at most, as no larger error was measured" if some_open else ""
-    return Scan(dataset[x], label, reached[level], Coverage.of_run_table(dataset, counts), remark)
+    return Scan(dataset[x], label, reached[level], starts, remark)
 
 
 def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
-    if not (axes := scanned_axes(dataset)):
+    if not (axes := selection.scanned_axes(dataset)):
         raise InputError("no parameter is scanned, against which it could be drawn.", key="x")
     x = x or most_scanned_axis(dataset)
     check_known("scanned axis", x, axes, key="x")
@@ -420,11 +401,11 @@ def _scanned_axis(dataset: xr.Dataset, x: str | None) -> str:
 
 def _panel_title(parameters: dict[str, Any], x: str, family: str = "") -> str:
     rest = {name: value for name, value in parameters.items() if name != x}
-    return panel_title(axis_values_in_words(rest), family)
+    return panel_title(selection.axis_values_in_words(rest), family)
 
 
-@rc_context(STYLE)
-def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawing:
+@rc_context(style.STYLE)
+def draw_scan(scan: Scan, styles: dict[str, style.CurveStyle] | None = None) -> style.Drawing:
     """Draw values against an axis, with panels and curves according to the points.
 
     Parameters
@@ -439,28 +420,28 @@ def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawin
     """
     panels = scan.panels()
     series = list(dict.fromkeys(name for of in panels.values() for name in of))
-    styles = styles or curve_styles(series)
+    styles = styles or style.curve_styles(series)
     names = [format_number(value) for value in dict.fromkeys(scan.axis.values.tolist())]
-    figure, axes = new_panels(list(panels))
-    figure.coverage = scan.coverage
+    figure, axes = style.new_panels(list(panels))
+    figure.starts, figure.error_times = scan.starts, scan.error_times
     for ax, of in zip(axes, panels.values(), strict=True):
         for name, points in of.items():
             at = [
                 point.x if scan.is_numeric else names.index(format_number(point.x))
                 for point in points
             ]
-            style = styles[name] if scan.is_numeric else styles[name] | {"ls": "none"}
-            _draw_series(ax, name, points, style, at)
+            look = styles[name] if scan.is_numeric else styles[name] | {"ls": "none"}
+            _draw_series(ax, name, points, look, at)
         for level in scan.levels:
-            ax.axhline(level, color=GREY, lw=0.6, zorder=0)
+            ax.axhline(level, color=style.GREY, lw=0.6, zorder=0)
         ax.set_xlabel(scan.axis_label)
         if not scan.is_numeric:
             ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
         elif scan.log[0]:
             ax.set_xscale("log")
-            set_plain_step_ticks(ax)
+            style.set_plain_step_ticks(ax)
         if scan.log[1]:
-            style_log_error_axis(ax)
+            style.style_log_error_axis(ax)
     figure.label_rows(axes, scan.label)
     if any(series):
         figure.add_legend(axes)
@@ -470,14 +451,14 @@ def draw_scan(scan: Scan, styles: dict[str, CurveStyle] | None = None) -> Drawin
 
 
 def _draw_series(
-    ax: Axes, series: str, points: Sequence[Point], style: CurveStyle, at: Sequence[float]
+    ax: Axes, series: str, points: Sequence[Point], look: style.CurveStyle, at: Sequence[float]
 ) -> None:
     """Draw marks with bars at places along the axis; open marks are bounds."""
     y, low, high = (np.array([getattr(p, side) for p in points]) for side in ("y", "low", "high"))
-    ax.vlines(at, low, high, color=style["color"], lw=0.8, alpha=0.5)
-    ax.plot(at, y, label=series or None, **style)
+    ax.vlines(at, low, high, color=look["color"], lw=0.8, alpha=0.5)
+    ax.plot(at, y, label=series or None, **look)
     bounds = np.array([not point.filled for point in points])
-    open_mark = {"ls": "none", "mfc": "white", "mec": style["color"]}
-    ax.plot(np.array(at)[bounds], y[bounds], **(style | open_mark))
+    open_mark = {"ls": "none", "mfc": "white", "mec": look["color"]}
+    ax.plot(np.array(at)[bounds], y[bounds], **(look | open_mark))
     kinds = np.where(bounds, "open", "filled")
-    note_numbers(ax, series, kinds, [point.x for point in points], y, low=low, high=high)
+    style.note_numbers(ax, series, kinds, [point.x for point in points], y, low=low, high=high)

@@ -8,14 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from integrators.errors import InputError
-from sweep.analysis.runs.selection import (
-    adaptive_runs,
-    axis_values_in_words,
-    complete_runs,
-    groups_of_runs,
-    scanned_axes,
-    take_runs,
-)
+from sweep.analysis.runs import selection
 from sweep.plots.style import axis_label_with_units
 
 
@@ -59,10 +52,10 @@ def curves_to_draw(dataset: xr.Dataset, step_size: float | None = None) -> list[
     InputError
         If no run has results.
     """
-    counts = complete_runs(dataset, also_stopped=True)
-    adaptive = adaptive_runs(dataset)
+    counts = selection.complete_runs(dataset, also_stopped=True)
+    adaptive = selection.adaptive_runs(dataset)
     sizes = np.where(adaptive, dataset["tolerance"], dataset["step_size"])
-    groups = groups_of_runs(dataset, [*scanned_axes(dataset), "integrator"])
+    groups = selection.groups_of_runs(dataset, [*selection.scanned_axes(dataset), "integrator"])
     cells = [(key, runs[counts[runs]]) for key, runs in groups if counts[runs].any()]
     if not cells:
         raise InputError("none of the selected runs has any results yet.")
@@ -78,16 +71,14 @@ def curves_to_draw(dataset: xr.Dataset, step_size: float | None = None) -> list[
             size = own[np.argmin(np.abs(np.log(own / step_size)))]
             words = axis_label_with_units(dataset["step_size"], f"h = {size:g}", "{} {}")
         integrator = key.pop("integrator")
-        curve = axis_values_in_words(key), integrator, words, runs[sizes[runs] == size]
+        curve = selection.axis_values_in_words(key), integrator, words, runs[sizes[runs] == size]
         found.append(CurveRuns(*curve))
     return found
 
 
-def runs_to_draw(
-    dataset: xr.Dataset, step_size: float | None = None
-) -> tuple[NDArray[np.integer], list[str]]:
+def runs_to_draw(dataset: xr.Dataset) -> tuple[NDArray[np.integer], list[str]]:
     """Positions of the runs of all `curves_to_draw`, ascending, and their step sizes as text."""
-    curves = curves_to_draw(dataset, step_size)
+    curves = curves_to_draw(dataset)
     runs = np.sort(np.concatenate([curve.runs for curve in curves]))
     return runs, list(dict.fromkeys(curve.step for curve in curves))
 
@@ -131,5 +122,5 @@ def first_run_to_draw(
         chosen &= np.isclose(dataset["step_size"].values, step_size)
     for name, value in wanted.items():
         chosen &= dataset[name].values == value
-    run: xr.Dataset = take_runs(dataset, np.flatnonzero(chosen)[:1])
+    run: xr.Dataset = selection.take_runs(dataset, np.flatnonzero(chosen)[:1])
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import rc_context
@@ -16,37 +16,14 @@ from sweep.analysis.runs.selection import (
     run_table_without_repeats,
     take_runs,
 )
-from sweep.plots.projection import (
-    MOST_VECTOR_POINTS,
-    OBLIQUE,
-    RIM,
-    View,
-    draw_paths_on_sphere,
-    draw_points_on_sphere,
-    draw_sphere_outline,
-    marker_size_of_points,
-)
+from sweep.plots import projection, style
 from sweep.plots.selection import curves_to_draw
-from sweep.plots.style import (
-    MORE_COLOURS,
-    MOST_PANELS,
-    STYLE,
-    Coverage,
-    Drawing,
-    axis_label_with_units,
-    current_page,
-    figure_width,
-    new_figure,
-    note_numbers,
-    units_with_superscripts,
-)
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from sweep.plots.style import CurveStyle
 
 MOST_BODIES = 4  # maximum number of bodies whose paths are drawn; else states at some times
 MOST_STARTS = 200
@@ -99,7 +76,8 @@ class Picture:
     Parameters
     ----------
     panels : list of Panel
-    coverage : Coverage
+    coverage : str
+        How many starts the panels show.
     common : list of str
         Parts of the caption that apply to all panels.
     time : xarray.DataArray
@@ -111,7 +89,7 @@ class Picture:
     """
 
     panels: list[Panel]
-    coverage: Coverage
+    coverage: str
     common: list[str]
     time: xr.DataArray
     starts: list[str]
@@ -132,27 +110,29 @@ class Picture:
         """
         shape = (len(panel.starts), len(self.bodies))
         place = np.arange(shape[1]) if self.colours_are_bodies else panel.starts[:, None]
-        return np.broadcast_to(place % len(MORE_COLOURS), shape)
+        return np.broadcast_to(place % len(style.MORE_COLOURS), shape)
 
-    def finish(self, figure: Drawing, axes: Sequence[Axes], starts: bool, *words: str) -> Drawing:
+    def finish(
+        self, figure: style.Drawing, axes: Sequence[Axes], starts: bool, *words: str
+    ) -> style.Drawing:
         """Add the caption, and a legend if each start or each body has its own colour."""
-        figure.coverage = self.coverage
+        figure.starts = self.coverage
         figure.add_caption(", ".join([*self.common, *words]))
         labels = self.starts if starts else self.bodies
-        if 1 < len(labels) <= len(MORE_COLOURS):
-            for label, colour in zip(labels, MORE_COLOURS, strict=False):
+        if 1 < len(labels) <= len(style.MORE_COLOURS):
+            for label, colour in zip(labels, style.MORE_COLOURS, strict=False):
                 axes[0].plot([], [], color=colour, lw=2.0, label=label)
             figure.add_legend(axes[:1])
         return figure
 
 
-@rc_context(STYLE)
+@rc_context(style.STYLE)
 def sphere(
     dataset: xr.Dataset | xr.DataTree,
     step_size: float | None = None,
     bodies: Sequence[int] | None = None,
-    view: ArrayLike = OBLIQUE,
-) -> Drawing:
+    view: ArrayLike = projection.OBLIQUE,
+) -> style.Drawing:
     """Draw the states of an experiment on the unit sphere, seen from both sides.
 
     For up to four bodies, the picture shows their paths: as lines if samples are close to each
@@ -182,7 +162,7 @@ def sphere(
         If no state is recorded, the state has no directions, a body does not exist, or the
         selection needs more than six panels.
     """
-    seen_from = View.along_direction(view)
+    seen_from = projection.View.along_direction(view)
     table: xr.Dataset = run_table_without_repeats(dataset)
     rows, names = direction_rows_of_bodies(table, bodies)
     many = bodies is None and len(rows) > MOST_BODIES
@@ -274,10 +254,10 @@ def prepare_sphere_picture(
         If there are more than six panels.
     """
     curves = curves_to_draw(dataset, step_size)
-    if len(curves) > MOST_PANELS:
+    if len(curves) > style.MOST_PANELS:
         raise InputError(
             f"{len(curves)} combinations of integrators and scanned values are selected, and a "
-            f"figure holds {MOST_PANELS}: select some, e.g. those with "
+            f"figure holds {style.MOST_PANELS}: select some, e.g. those with "
             f"{', '.join(filter(None, [curves[0].values, curves[0].integrator]))}."
         )
     drawn = np.concatenate([curve.runs for curve in curves])
@@ -292,9 +272,9 @@ def prepare_sphere_picture(
         title = ", ".join(filter(None, [curve.values, "" if common else method]))
         place = np.array([starts.index(label) for label in labels[runs]])
         panels.append(Panel(title, *_read_directions(dataset, runs, rows, count), place, runs))
-    coverage = Coverage.of_run_table(dataset, [panel.starts_with_directions for panel in panels])
-    if coverage.of > 1:
-        common.append(coverage.starts_in_words)
+    coverage = style.starts_in_words(dataset, [panel.starts_with_directions for panel in panels])
+    if coverage != "one start":
+        common.append(coverage)
     if not all(panel.unit for panel in panels):
         common.append("directions only")
     several = len(_direction_row_by_body(dataset)) > 1
@@ -342,18 +322,18 @@ def _evenly_spaced_places(size: int, count: int) -> NDArray[np.intp]:
 # --- paths ---------------------------------------------------------------------------------------
 
 
-def _draw_path_panels(picture: Picture, view: View) -> Drawing:
+def _draw_path_panels(picture: Picture, view: projection.View) -> style.Drawing:
     panels = picture.panels
-    columns = 1 if len(panels) <= 2 or current_page().narrow else 2
+    columns = 1 if len(panels) <= 2 or style.current_page().narrow else 2
     rows = -(-len(panels) // columns)
-    width = figure_width(0.4 + 6.6 * columns)
-    figure = new_figure(width, 0.1 + 0.52 * width / columns * rows)
+    width = style.figure_width(0.4 + 6.6 * columns)
+    figure = style.new_figure(width, 0.1 + 0.52 * width / columns * rows)
     figure.columns = 2 * columns
     axes = figure.subplots(rows, 2 * columns, squeeze=False).reshape(-1, 2)
     lines = all(is_dense_enough_for_lines(panel.directions) for panel in panels)
     for panel, pair in zip(panels, axes, strict=False):
         for ax, side in zip(pair, (view, view.view_from_behind), strict=True):
-            draw_sphere_outline(ax, side)
+            projection.draw_sphere_outline(ax, side)
             draw_sphere_panel(ax, side, panel, picture.path_colours(panel), lines)
         pair[0].set_title(panel.title, loc="left", pad=TITLE_PAD)
         _note_directions(pair[0], picture, panel, "line" if lines else "point")
@@ -363,20 +343,20 @@ def _draw_path_panels(picture: Picture, view: View) -> Drawing:
     bodies = [", ".join(picture.bodies)] if picture.of_several else []
     samples = max(len(panel.times) for panel in panels)
     last = max(panel.times[-1] for panel in panels)
-    until = axis_label_with_units(picture.time, f"t = {last:g}", "{} {}")
+    until = style.axis_label_with_units(picture.time, f"t = {last:g}", "{} {}")
     said = *bodies, f"{samples} samples until {until}"
     return picture.finish(figure, axes[0], not picture.colours_are_bodies, *said)
 
 
 def _note_directions(ax: Axes, picture: Picture, panel: Panel, mark: str) -> None:
     """Add all directions of a panel, on both sides of the sphere, to the numbers of the picture."""
-    units = units_with_superscripts(picture.time.attrs.get("units", "1"))
+    units = style.units_with_superscripts(picture.time.attrs.get("units", "1"))
     of_time = {"x_quantity": "time t", "x_unit": units}
     for start, paths in zip(panel.starts, panel.directions, strict=True):
         for body, path in zip(picture.bodies, paths.swapaxes(0, 1), strict=True):
             series = f"{picture.starts[start]}, {body}"
             directions = dict(zip(("e1", "e2", "e3"), path.T, strict=True))
-            note_numbers(ax, series, mark, panel.times, np.nan, **of_time, **directions)
+            style.note_numbers(ax, series, mark, panel.times, np.nan, **of_time, **directions)
 
 
 def is_dense_enough_for_lines(directions: NDArray[np.float64]) -> bool:
@@ -393,11 +373,10 @@ def is_dense_enough_for_lines(directions: NDArray[np.float64]) -> bool:
 
 def draw_sphere_panel(
     ax: Axes,
-    view: View,
+    view: projection.View,
     panel: Panel,
     colours: NDArray[np.intp],
     lines: bool,
-    cmap: Sequence[Any] = MORE_COLOURS,
 ) -> None:
     """Draw the paths of a panel on a disc, as lines or as points.
 
@@ -407,41 +386,40 @@ def draw_sphere_panel(
     view : View
     panel : Panel
     colours : ndarray of int, shape (starts, bodies)
-        Indices of `cmap`.
+        Indices of `MORE_COLOURS`.
     lines : bool
         Whether to join samples by lines.
-    cmap : sequence of colours, optional
     """
     paths = panel.directions.swapaxes(1, 2)  # (starts, bodies, times, 3)
     count = np.isfinite(paths[..., 0]).sum() / 2  # about one half on each side
-    many = bool(count > MOST_VECTOR_POINTS)
+    many = bool(count > projection.MOST_VECTOR_POINTS)
     for i in np.unique(colours):
-        own = paths[colours == i]
+        own, colour = paths[colours == i], style.MORE_COLOURS[i]
         if lines:
-            draw_paths_on_sphere(ax, view, own, lw=0.7, color=cmap[i])
+            projection.draw_paths_on_sphere(ax, view, own, lw=0.7, color=colour)
         else:
-            size = marker_size_of_points(count)
-            draw_points_on_sphere(ax, view, own, size, rasterized=many, color=cmap[i])
+            size = projection.marker_size_of_points(count)
+            projection.draw_points_on_sphere(ax, view, own, size, rasterized=many, color=colour)
 
 
 # --- many bodies ---------------------------------------------------------------------------------
 
 
-def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
+def _draw_sphere_snapshots(picture: Picture, view: projection.View) -> style.Drawing:
     panels = picture.panels
     count = len(panels[0].times)
-    across = min(3, count) if current_page().narrow else count
+    across = min(3, count) if style.current_page().narrow else count
     down = -(-count // across)  # rows of discs in a panel
-    width = figure_width(0.4 + 2.0 * across)
-    figure = new_figure(width, (0.3 + (width - 0.2) / across) * down * len(panels))
+    width = style.figure_width(0.4 + 2.0 * across)
+    figure = style.new_figure(width, (0.3 + (width - 0.2) / across) * down * len(panels))
     grid = figure.subplots(down * len(panels), across, squeeze=False)
     for panel, axes in zip(panels, grid.reshape(len(panels), -1), strict=True):
         for k, ax in enumerate(axes[:count]):
             draw_bodies_on_disc(ax, view, panel, k)
-            now = axis_label_with_units(picture.time, f"t = {panel.times[k]:g}", "{} {}")
+            now = style.axis_label_with_units(picture.time, f"t = {panel.times[k]:g}", "{} {}")
             ax.set_title(now, pad=TITLE_PAD)
             if view.towards[2] >= 0.0:
-                ax.set_ylim(-1.05, RIM)  # no axis points down
+                ax.set_ylim(-1.05, projection.RIM)  # no axis points down
         for ax in axes[count:]:
             ax.remove()
         _note_directions(axes[0], picture, panel, "body")
@@ -452,20 +430,22 @@ def _draw_sphere_snapshots(picture: Picture, view: View) -> Drawing:
     return picture.finish(figure, grid[0], True, said)
 
 
-def draw_bodies_on_disc(ax: Axes, view: View, panel: Panel, sample: int) -> None:
+def draw_bodies_on_disc(ax: Axes, view: projection.View, panel: Panel, sample: int) -> None:
     """Draw the bodies of a panel at a sample on one disc; bodies on the far side are pale."""
-    draw_sphere_outline(ax, view)
+    projection.draw_sphere_outline(ax, view)
     for start, place in enumerate(panel.starts):
         first, now = panel.directions[start, 0], panel.directions[start, sample]
         known = np.isfinite(first[:, 0])
         chain = body_chain_to_draw(first[known])
         bodies = now[known][[*range(known.sum()), 0] if chain == "closed" else slice(None)]
-        near: CurveStyle = {"color": MORE_COLOURS[place % len(MORE_COLOURS)]}
-        for side, style in ((view.view_of_far_side, near | {"alpha": 0.35}), (view, near)):
+        near: style.CurveStyle = {"color": style.MORE_COLOURS[place % len(style.MORE_COLOURS)]}
+        for side, look in ((view.view_of_far_side, near | {"alpha": 0.35}), (view, near)):
             if chain:
-                draw_paths_on_sphere(ax, side, bodies[None], lw=1.1, **style)
+                projection.draw_paths_on_sphere(ax, side, bodies[None], lw=1.1, **look)
             else:
-                draw_points_on_sphere(ax, side, bodies, marker_size_of_points(len(bodies)), **style)
+                projection.draw_points_on_sphere(
+                    ax, side, bodies, projection.marker_size_of_points(len(bodies)), **look
+                )
 
 
 def body_chain_to_draw(directions: NDArray[np.float64]) -> str:

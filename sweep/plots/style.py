@@ -85,6 +85,9 @@ MOST_SVG_BYTES = 500_000  # maximum size of an SVG figure in a notebook
 HEADING: dict[str, Any] = {
     "x": 0.01, "ha": "left", "fontsize": 9, "color": "0.3", "linespacing": 1.4, "wrap": True,
 }  # fmt: skip
+# Why errors are taken before the end of the runs.
+REFERENCE = "errors against the reference at {}, until which it holds"
+ROUND_OFF = "errors at {}, until which they are above round-off"
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 3.2, "alignment": "left"}
 
 
@@ -212,68 +215,49 @@ def curve_styles(labels: Sequence[str]) -> dict[str, CurveStyle]:
     }
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """The number of initial conditions in a picture, and the times at which errors are taken.
+def starts_in_words(dataset: xr.Dataset, counts: Iterable[int]) -> str:
+    """How many starts of a run table a picture shows: ``8 starts``, ``5 – 7 of 8 starts``.
 
     Parameters
     ----------
-    counts : tuple of int
-        Number of initial conditions of each curve, or of each of its points.
-    of : int
-        Number of initial conditions of all runs.
-    times : tuple of float
-        Times at which errors are taken, if the picture is not over time.
-    against_reference : bool
-        Whether these are errors against a reference.
+    dataset : xarray.Dataset
+    counts : iterable of int
+        Number of starts of each curve, or of each of its points.
+
+    Returns
+    -------
+    str
     """
+    shown, of = (
+        sorted(counts),
+        len(distinct_values_and_codes(dataset["initial_condition"].values)[0]),
+    )
+    if of == 1:
+        return "one start"
+    drawn = " – ".join(dict.fromkeys(f"{count:,}" for count in (shown[0], shown[-1])))
+    return f"{drawn} starts" if shown[0] == of else f"{drawn} of {of:,} starts"
 
-    counts: tuple[int, ...]
-    of: int
-    times: tuple[float, ...] = ()
-    against_reference: bool = False
 
-    @classmethod
-    def of_run_table(
-        cls,
-        dataset: xr.Dataset,
-        counts: Iterable[int],
-        times: tuple[float, ...] = (),
-        against_reference: bool = False,
-    ) -> Coverage:
-        """Coverage of a picture of a run table; `of` is counted from the table."""
-        starts, _ = distinct_values_and_codes(dataset["initial_condition"].values)
-        return cls(tuple(counts), len(starts), times, against_reference)
+def error_times_in_words(time: xr.DataArray, times: Iterable[float], why: str) -> str:
+    """The times at which errors are taken; empty if that is the end of the runs.
 
-    @property
-    def starts_in_words(self) -> str:
-        """The number of starts in words: ``8 starts``, ``5 – 7 of 8 starts``."""
-        low, high = min(self.counts), max(self.counts)
-        if self.of == 1:
-            return "one start"
-        drawn = f"{low:,}" if low == high else f"{low:,} – {high:,}"
-        return f"{drawn} starts" if low == self.of else f"{drawn} of {self.of:,} starts"
+    Parameters
+    ----------
+    time : xarray.DataArray
+        Sample times of the runs.
+    times : iterable of float
+    why : {REFERENCE, ROUND_OFF}
+        Why they are not taken at the end.
 
-    def error_times_in_words(self, time: xr.DataArray) -> str:
-        """The times of errors in words; empty if errors are taken at the end of the runs.
-
-        Parameters
-        ----------
-        time : xarray.DataArray
-            Sample times of the runs.
-
-        Returns
-        -------
-        str
-        """
-        times = sorted({float(one) for one in self.times})
-        if not times or times == [float(time.values[-1])]:
-            return ""
-        when = f"t = {times_in_words(times)}"
-        text = "errors against the reference at {}, until which it holds"
-        if not self.against_reference:
-            text = "errors at {}, until which they are above round-off"
-        return text.format(axis_label_with_units(time, when, "{} {}"))
+    Returns
+    -------
+    str
+    """
+    distinct = sorted({float(one) for one in times})
+    if not distinct or distinct == [float(time.values[-1])]:
+        return ""
+    when = f"t = {times_in_words(distinct)}"
+    return why.format(axis_label_with_units(time, when, "{} {}"))
 
 
 def times_in_words(times: Collection[float]) -> str:
@@ -287,8 +271,8 @@ class Drawing(Figure):
 
     Attributes
     ----------
-    coverage : Coverage or None
-        Number of initial conditions and times of errors, for the heading.
+    starts, error_times : str
+        Number of initial conditions and times of errors in words, for the heading.
     caption : list of str
         Lines that describe the figure. They are its heading, if its page has headings.
     numbers : list of (matplotlib.axes.Axes, dict)
@@ -297,7 +281,8 @@ class Drawing(Figure):
         Number of panels side by side.
     """
 
-    coverage: Coverage | None = None
+    starts: str = ""
+    error_times: str = ""
     columns: int = 1
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -511,23 +496,6 @@ def new_panels(titles: Sequence[str], shared: bool = True) -> tuple[Drawing, lis
         ax.tick_params(labelbottom=True)  # every panel has tick labels
     figure.columns = columns
     return figure, axes[: len(titles)]
-
-
-def align_vertical_labels(figure: Drawing, axes: Collection[Axes]) -> None:
-    """Put the labels of panels below one another at the same distance from their axes.
-
-    `Figure.align_ylabels` does that by measuring the ticks of all for each of them, at each draw.
-    """
-    pixels, renderer = 0.0, FigureCanvasAgg(figure).get_renderer()
-    for ax in axes:
-        ax.yaxis.label.set_visible(False)
-        ticks = ax.yaxis.get_tightbbox(renderer)
-        ax.yaxis.label.set_visible(True)
-        pixels = max(pixels, ax.bbox.x0 - ticks.x0 if ticks else 0.0)
-    for ax in axes:
-        left = -pixels / figure.dpi - ax.yaxis.labelpad / 72.0
-        beside = ScaledTranslation(left, 0.0, figure.dpi_scale_trans)
-        ax.yaxis.set_label_coords(0.0, 0.5, ax.transAxes + beside)
 
 
 def write_heading(figure: Figure, text: str) -> None:

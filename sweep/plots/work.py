@@ -15,28 +15,8 @@ from sweep.analysis.efficiency.timing import why_cpu_times_not_comparable
 from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
+from sweep.plots import style
 from sweep.plots.scans import draw_scan, scan_of_costs
-from sweep.plots.style import (
-    GREY,
-    MARGIN,
-    MOST_OF_A_KIND,
-    MOST_PANELS,
-    STYLE,
-    Coverage,
-    CurveStyle,
-    Drawing,
-    axis_label_with_units,
-    current_page,
-    curve_styles,
-    curve_styles_of_integrators,
-    new_panels,
-    note_numbers,
-    scientific_tick_label,
-    set_log_ticks,
-    style_log_error_axis,
-    units_with_superscripts,
-    wrap_text,
-)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,7 +47,7 @@ def work_precision(
     error: str | None = None,
     against: str = "evaluations",
     at: str = "end",
-) -> Drawing:
+) -> style.Drawing:
     """Draw an error against work, as `work_table` measures both.
 
     Large marks are the best of their family: no other member reaches as small an error with as
@@ -105,7 +85,7 @@ def work_precision(
     return _draw_work([Panel(title, own, against) for title, own in cells.items()], table)
 
 
-def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) -> Drawing:
+def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) -> style.Drawing:
     """Draw errors against evaluations and CPU time.
 
     There is a panel for each error against evaluations, and for the first two errors another one
@@ -132,8 +112,8 @@ def plot_work_panels(dataset: xr.Dataset | xr.DataTree, x: str | None = None) ->
     rows = work_table(dataset)
     table: xr.Dataset = run_table_without_repeats(dataset)
     combinations = {axis_values_in_words(row.parameters) for row in rows}
-    if x is not None or len(combinations) > MOST_OF_A_KIND:
-        return draw_scan(scan_of_costs(table, x), curve_styles_of_integrators(table))
+    if x is not None or len(combinations) > style.MOST_OF_A_KIND:
+        return draw_scan(scan_of_costs(table, x), style.curve_styles_of_integrators(table))
     if len(combinations) > 1:
         return work_precision(dataset)
     return _draw_work(_work_panels(rows), table, shared=False)
@@ -165,13 +145,13 @@ def _work_panels(rows: Sequence[WorkEstimate]) -> list[Panel]:
                 panel = Panel("", rows_on_log_axis(rows, error, against), against)
                 # If no times can be compared, one panel, of the first error, says why; but not in
                 # print.
-                if not panel.compares and (place or not current_page().heading):
+                if not panel.compares and (place or not style.current_page().heading):
                     continue
                 if place < 2 or against == "evaluations":
                     (main if place < 2 else others).append(panel)
     if not main + others:
         raise InputError("no run has an error above round-off to show.", key="error")
-    return [*main, *others][: MOST_BELOW if current_page().narrow else MOST_PANELS]
+    return [*main, *others][: MOST_BELOW if style.current_page().narrow else style.MOST_PANELS]
 
 
 def rows_on_log_axis(rows: Iterable[WorkEstimate], error: str, against: str) -> list[WorkEstimate]:
@@ -189,8 +169,8 @@ def counts_for_comparison(row: WorkEstimate, against: str) -> bool:
     return resolved and (against != "cpu_time" or row.cpu_time_measured)
 
 
-@rc_context(STYLE)
-def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) -> Drawing:
+@rc_context(style.STYLE)
+def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) -> style.Drawing:
     """Draw panels; either all share their axes, or those with the same measure of work do."""
     rows = [row for panel in panels for row in panel.rows]
     if not any(panel.compares for panel in panels):
@@ -200,15 +180,12 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         panel.title if once else f"{panel.title}, at {_time_text(table, panel.rows[0].time)}"
         for panel in panels
     ]
-    figure, axes = new_panels(titles, shared)
-    room = figure.get_figwidth() / figure.columns - MARGIN
-    figure.coverage = Coverage.of_run_table(
-        table,
-        [row.starts for row in rows],
-        times=tuple({row.time for row in rows if row.reference}),
-        against_reference=True,
-    )
-    styles, same = curve_styles_of_integrators(table), dict[str, Any]()
+    figure, axes = style.new_panels(titles, shared)
+    room = figure.get_figwidth() / figure.columns - style.MARGIN
+    figure.starts = style.starts_in_words(table, [row.starts for row in rows])
+    times = {row.time for row in rows if row.reference}
+    figure.error_times = style.error_times_in_words(table["time"], times, style.REFERENCE)
+    styles, same = style.curve_styles_of_integrators(table), dict[str, Any]()
     reasons = dict[str, None]()
     for ax, panel in zip(axes, panels, strict=True):
         why = why_cpu_times_not_comparable(panel.rows) if panel.against == "cpu_time" else ""
@@ -216,7 +193,7 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
             ax.set_axis_off()
             said = f"No CPU time is drawn. {why}."
             text = ax.text(0.0, 0.95, said, va="top", transform=ax.transAxes, color="0.3")
-            wrap_text(text, room)
+            style.wrap_text(text, room)
             continue
         if not shared:
             ax.set_ylabel(_work_error_axis_label(table, panel.rows[0]))
@@ -227,8 +204,8 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
         quantity, units = AXES[panel.against]
         until = _time_text(table, float(table["time"].values[-1]))
         ax.set(xscale="log", xlabel=f"{quantity} until {until}{units}")
-        set_log_ticks(ax.xaxis, "{x:g}" if panel.against == "cpu_time" else "{x:,.0f}", TICKS)
-        style_log_error_axis(ax)
+        style.set_log_ticks(ax.xaxis, "{x:g}" if panel.against == "cpu_time" else "{x:,.0f}", TICKS)
+        style.style_log_error_axis(ax)
         if why:
             reasons[why] = None
     if shared:
@@ -246,15 +223,15 @@ def _draw_work(panels: Sequence[Panel], table: xr.Dataset, shared: bool = True) 
 
 
 def _draw_work_curve(
-    ax: Axes, points: Sequence[WorkEstimate], against: str, style: CurveStyle
+    ax: Axes, points: Sequence[WorkEstimate], against: str, look: style.CurveStyle
 ) -> None:
     """Draw the points of an integrator with a pale line; the best of its family are large."""
-    ax.plot([], [], label=points[0].integrator, **style)
+    ax.plot([], [], label=points[0].integrator, **look)
     counts = np.array([counts_for_comparison(row, against) for row in points])
     best = np.array([against in row.best for row in points]) & counts
     work = np.array([getattr(row, against) for row in points])
     error = np.array([row.value for row in points])
-    pale: dict[str, Any] = {"color": style["color"], "lw": 0.6, "alpha": 0.5}
+    pale: dict[str, Any] = {"color": look["color"], "lw": 0.6, "alpha": 0.5}
     numbers: dict[str, Any] = {}
     if against == "cpu_time":
         largest = np.array([row.cpu_time_largest if row.repeats > 1 else np.nan for row in points])
@@ -264,16 +241,16 @@ def _draw_work_curve(
         low, high = (np.array([getattr(row, side) for row in points]) for side in ("low", "high"))
         ax.vlines(work[counts], np.fmax(low, error / 1e3)[counts], high[counts], **pale)
         numbers |= {"low": low, "high": high}
-    ax.plot(work[counts], error[counts], **(style | {"marker": "", "alpha": PALE}))
-    marks = style | {"ls": "none"}
+    ax.plot(work[counts], error[counts], **(look | {"marker": "", "alpha": PALE}))
+    marks = look | {"ls": "none"}
     ax.plot(work[best], error[best], **marks)
-    small = marks | {"ms": 0.6 * style["ms"], "alpha": PALE, "zorder": style["zorder"] - 1}
+    small = marks | {"ms": 0.6 * look["ms"], "alpha": PALE, "zorder": look["zorder"] - 1}
     other = counts & ~best
     ax.plot(work[other], error[other], **small)
-    open_mark = {"mfc": "white", "mec": style["color"], "mew": 0.8, "ms": 0.75 * style["ms"]}
+    open_mark = {"mfc": "white", "mec": look["color"], "mew": 0.8, "ms": 0.75 * look["ms"]}
     ax.plot(work[~counts], error[~counts], **(small | open_mark))
     kinds = np.where(counts, np.where(best, "large", "small"), "open")
-    note_numbers(ax, points[0].integrator, kinds, work, error, **numbers)
+    style.note_numbers(ax, points[0].integrator, kinds, work, error, **numbers)
 
 
 def _work_error_axis_label(dataset: xr.Dataset, row: WorkEstimate, once: bool = True) -> str:
@@ -282,18 +259,18 @@ def _work_error_axis_label(dataset: xr.Dataset, row: WorkEstimate, once: bool = 
     preposition = "at" if row.at == "end" else "until"
     when = f"\n{preposition} {_time_text(dataset, row.time)}" if once else ""
     text = text if row.at == "end" else f"largest {text}"
-    return f"{axis_label_with_units(dataset[row.error], text)}{when}"
+    return f"{style.axis_label_with_units(dataset[row.error], text)}{when}"
 
 
 def _time_text(dataset: xr.Dataset, time: float) -> str:
-    return axis_label_with_units(dataset["time"], f"t = {time:g}", "{} {}")
+    return style.axis_label_with_units(dataset["time"], f"t = {time:g}", "{} {}")
 
 
 # --- recommendations -----------------------------------------------------------------------------
 
 
-@rc_context(STYLE)
-def recommendation_picture(found: Recommendation) -> Drawing:
+@rc_context(style.STYLE)
+def recommendation_picture(found: Recommendation) -> style.Drawing:
     """Draw errors of a recommended integrator and its runners-up against CPU time.
 
     Each mark is the size that is recommended. A bar ends at the second least CPU time of repeats.
@@ -308,31 +285,26 @@ def recommendation_picture(found: Recommendation) -> Drawing:
     matplotlib.figure.Figure
     """
     choices = (found.best, *found.others)[:MOST_RECOMMENDED]
-    until = f"until t = {found.until:g} {units_with_superscripts(found.time_units)}".rstrip()
+    until = f"until t = {found.until:g} {style.units_with_superscripts(found.time_units)}".rstrip()
     # Errors are relative to their bounds; with a single bound, they are drawn in its units.
     bound = found.bounds[0].most if len(found.bounds) == 1 else 1.0
-    figure, (ax,) = new_panels([""])
+    figure, (ax,) = style.new_panels([""])
     figure.add_caption(f"{found.system}, {until}")
-    styles = curve_styles([own.integrator for own in choices])
-    for own, (name, style) in zip(choices, styles.items(), strict=True):
+    styles = style.curve_styles([own.integrator for own in choices])
+    for own, (name, look) in zip(choices, styles.items(), strict=True):
         x, y, end = own.seconds, found.parts_of_bounds(own) * bound, own.seconds_next
-        ax.hlines(y, x, end, color=style["color"], lw=1.0)
-        ax.plot(x, y, label=name, **(style | {"ls": "none"}))
-        note_numbers(ax, name, "filled", [x], [y], seconds_next=[end])
-    ax.axhline(bound, color=GREY, lw=1.0, ls="--")
-    at_end: dict[str, Any] = {
-        "xycoords": ("axes fraction", "data"),
-        "ha": "right",
-        "va": "bottom",
-        "color": "0.3",
-    }
-    ax.annotate("bound", (0.99, bound), **at_end)
+        ax.hlines(y, x, end, color=look["color"], lw=1.0)
+        ax.plot(x, y, label=name, **(look | {"ls": "none"}))
+        style.note_numbers(ax, name, "filled", [x], [y], seconds_next=[end])
+    ax.axhline(bound, color=style.GREY, lw=1.0, ls="--")
+    at_end: dict[str, Any] = {"ha": "right", "va": "bottom", "color": "0.3"}
+    ax.annotate("bound", (0.99, bound), xycoords=("axes fraction", "data"), **at_end)
     best = found.best
     ring: dict[str, Any] = {"marker": "o", "ms": 14, "mfc": "none", "mec": "0.3", "ls": "none"}
     ax.plot(best.seconds, found.parts_of_bounds(best) * bound, label="recommended", **ring)
     ax.set(xscale="log", xlabel="CPU time of a run [s]", ylabel=_bounded_error_label(found))
-    style_log_error_axis(ax)
-    set_log_ticks(ax.xaxis, scientific_tick_label, TICKS)
+    style.style_log_error_axis(ax)
+    style.set_log_ticks(ax.xaxis, style.scientific_tick_label, TICKS)
     figure.add_legend([ax])
     return figure
 
@@ -341,5 +313,5 @@ def _bounded_error_label(found: Recommendation) -> str:
     if len(found.bounds) > 1:
         return "largest error, part of its bound"
     (bound,) = found.bounds
-    units = units_with_superscripts(bound.units)
+    units = style.units_with_superscripts(bound.units)
     return f"largest {bound.in_words} [{units}]" if units else f"largest {bound.in_words}"

@@ -182,19 +182,19 @@ class Measure:
         Name of the measure, its heading, and how to read it.
     section : str
         The section of a certificate with the details.
-    finding : callable
-        Makes a `Finding` from `Evidence`, or None if there is nothing to show.
+    findings : callable
+        Makes each `Finding` of `Evidence`.
     """
 
     name: str
     title: str
     text: str
     section: str
-    finding: Callable[[Evidence], Finding | None]
+    findings: Callable[[Evidence], Iterable[Finding]]
 
     def cell(self, evidence: Sequence[Evidence]) -> Cell | None:
         """The cell of the worst finding, which names the experiment that shows it."""
-        found = [(one, made) for one in evidence if (made := self.finding(one))]
+        found = [(one, made) for one in evidence for made in self.findings(one)]
         if not found:
             return None
         shown, (_, cell) = min(found, key=lambda pair: pair[1][0])
@@ -269,38 +269,32 @@ def _family(group: tuple[tuple[str, str], list[Evidence]]) -> str:
 # --- findings --------------------------------------------------------------------------------
 
 
-def _find_order(evidence: Evidence) -> Finding | None:
-    """The worst verdict on the order; for adaptive methods, the error at the least tolerance."""
+def _judged(text: str, meaning: str, verdict: str) -> Cell:
+    """A cell in the colour of its verdict."""
+    return Cell(text, meaning, verdict, LOOKS.get(verdict, ""))
+
+
+def _find_orders(evidence: Evidence) -> Iterator[Finding]:
+    """The verdicts on the order; for adaptive methods, the error at each tolerance."""
     fixed, adaptive = fixed_and_adaptive(evidence.rows("order"))
-    findings = [_finding_of_order(row) for row in fixed]
-    findings += [
-        (
-            (len(ORDERS_BY_NEWS), row.tolerance),
-            Cell(
-                scientific_cell(row.value),
-                f"{row.error.replace('_', ' ')} at tolerance {row.tolerance:g}",
-            ),
-        )
-        for row in adaptive
-        if math.isfinite(row.value) and row.starts
-    ]
-    return min(findings, key=lambda found: found[0], default=None)
+    for row in fixed:
+        width, declared = row.high - row.low, format_number(row.declared)
+        text, measured = EXACT if row.verdict == CONFIRMED else row.verdict, "no slope"
+        if math.isfinite(row.order):
+            text = f"{row.order:.2f}"
+            measured = f"order {row.order:.2f}, 95 %: {row.low:.3f} to {row.high:.3f}"
+        why = f" ({row.reason})" if row.reason else ""
+        declared = "none" if row.declared is None else declared
+        meaning = f"{row.verdict}: {measured}, declared {declared}{why}"
+        news = ORDERS_BY_NEWS.index(row.verdict), math.inf if math.isnan(width) else width
+        yield news, _judged(text, meaning, row.verdict)
+    for row in adaptive:
+        if math.isfinite(row.value) and row.starts:
+            meaning = f"{row.error.replace('_', ' ')} at tolerance {row.tolerance:g}"
+            yield (len(ORDERS_BY_NEWS), row.tolerance), Cell(scientific_cell(row.value), meaning)
 
 
-def _finding_of_order(row: Any) -> Finding:
-    width, declared = row.high - row.low, format_number(row.declared)
-    text, measured = EXACT if row.verdict == CONFIRMED else row.verdict, "no slope"
-    if math.isfinite(row.order):
-        text = f"{row.order:.2f}"
-        measured = f"order {row.order:.2f}, 95 %: {row.low:.3f} to {row.high:.3f}"
-    why = f" ({row.reason})" if row.reason else ""
-    declared = "none" if row.declared is None else declared
-    meaning = f"{row.verdict}: {measured}, declared {declared}{why}"
-    news = ORDERS_BY_NEWS.index(row.verdict), math.inf if math.isnan(width) else width
-    return news, Cell(text, meaning, row.verdict, LOOKS.get(row.verdict, ""))
-
-
-def _find_drift(evidence: Evidence, of_energy: bool) -> Finding | None:
+def _find_drifts(evidence: Evidence, of_energy: bool) -> Iterator[Finding]:
     """The worst verdict on the drift of the energy or its balance, or on all other quantities."""
     rows = [
         row
@@ -309,9 +303,9 @@ def _find_drift(evidence: Evidence, of_energy: bool) -> Finding | None:
         and row.verdict in DRIFTS_BY_NEWS
         and row.quantity.startswith("energy") is of_energy
     ]
-    if not rows:
-        return None
-    row = min(rows, key=lambda row: DRIFTS_BY_NEWS.index(row.verdict))
+    row = min(rows, key=lambda row: DRIFTS_BY_NEWS.index(row.verdict), default=None)
+    if row is None:
+        return
     quantities, quantity = {each.quantity for each in rows}, row.quantity.replace("_", " ")
     is_plain = row.verdict == drifts.NONE or quantities == {"energy"}
     text = row.verdict if is_plain else f"{quantity}: {row.verdict}"
@@ -319,41 +313,38 @@ def _find_drift(evidence: Evidence, of_energy: bool) -> Finding | None:
     limit = f"|drift| at most {row.bound:.2g} {row.rate} (95 %)"
     meaning = f"{quantity}: {row.verdict}, {limit} over {row.span}{of}"
     news = (-max(each.duration for each in rows),)  # the longest experiment is shown
-    return news, Cell(text, meaning, row.verdict, LOOKS.get(row.verdict, ""))
+    yield news, _judged(text, meaning, row.verdict)
 
 
-def _find_defect(evidence: Evidence) -> Finding | None:
-    """The largest symplectic defect with the worst verdict."""
-    rows = [row for row in evidence.rows("structure") if row.verdict]
-    if not rows:
-        return None
-    row = min(rows, key=_news_of_defect)
-    meaning = (
-        f"{row.verdict}: the largest of {row.starts} starts is {row.defect.high:.2g}"
-        f"{_step_in_words(row)}, where rounding alone makes up to {row.largest_resolved:.2g}"
-        f"{SYMPLECTIC[row.symplectic]}"
-    )
-    look = "good" if row.verdict == NONE else LOOKS.get(row.verdict, "")
-    return _news_of_defect(row), Cell(scientific_cell(row.defect.high), meaning, row.verdict, look)
+def _find_defects(evidence: Evidence) -> Iterator[Finding]:
+    """The verdicts on the symplectic defect."""
+    for row in evidence.rows("structure"):
+        if row.verdict:
+            meaning = (
+                f"{row.verdict}: the largest of {row.starts} starts is {row.defect.high:.2g}"
+                f"{_step_in_words(row)}, where rounding alone makes up to "
+                f"{row.largest_resolved:.2g}{SYMPLECTIC[row.symplectic]}"
+            )
+            cell = _judged(scientific_cell(row.defect.high), meaning, row.verdict)
+            news = DEFECTS_BY_NEWS.index(row.verdict), -row.defect.high
+            yield news, replace(cell, look="good") if row.verdict == NONE else cell
 
 
-def _news_of_defect(row: Any) -> tuple[float, ...]:
-    return DEFECTS_BY_NEWS.index(row.verdict), -row.defect.high
-
-
-def _find_reversal(evidence: Evidence) -> Finding | None:
-    """The largest reversal error."""
-    rows = [row for row in evidence.rows("structure") if math.isfinite(row.reversal.high)]
-    if not rows:
-        return None
-    row = max(rows, key=lambda row: row.reversal.high)
-    time = "" if row.time_units == "1" else f" {row.time_units}"
-    but = ", which the runs contradict unless their motion enlarges rounding" * row.disputed
-    meaning = (
-        f"{row.reversal.high:.2g} from the start after t = {row.duration:g}{time} and back, the "
-        f"largest of {row.starts} starts{_step_in_words(row)}{SYMMETRIC[row.symmetric]}{but}"
-    )
-    return (-row.reversal.high,), Cell(scientific_cell(row.reversal.high), meaning)
+def _find_reversals(evidence: Evidence) -> Iterator[Finding]:
+    """The reversal errors."""
+    for row in evidence.rows("structure"):
+        error = row.reversal.high
+        if math.isfinite(error):
+            time = "" if row.time_units == "1" else f" {row.time_units}"
+            said = SYMMETRIC[row.symmetric]
+            said += (
+                ", which the runs contradict unless their motion enlarges rounding" * row.disputed
+            )
+            meaning = (
+                f"{error:.2g} from the start after t = {row.duration:g}{time} and back, the "
+                f"largest of {row.starts} starts{_step_in_words(row)}{said}"
+            )
+            yield (-error,), Cell(scientific_cell(error), meaning)
 
 
 def _step_in_words(row: Any) -> str:
@@ -363,20 +354,17 @@ def _step_in_words(row: Any) -> str:
     return f" at the step size {row.step_size:g}"
 
 
-def _find_work(evidence: Evidence) -> Finding | None:
+def _find_work(evidence: Evidence) -> Iterator[Finding]:
     """The work relative to the cheapest integrator, where most integrators were measured.
 
     This is at the smallest error at which the greatest number of them was measured.
     """
-    findings = []
     for where, levels in evidence.work.items():
         counts = {level: sum(one.interpolated for one in levels[level]) for level in levels}
         level = max(counts, key=lambda each: (counts[each], -each))
         mine = [one for one in levels[level] if one.integrator == evidence.label]
         if mine and counts[level]:
-            cell = _work_cell(mine[0], levels[level], level, where)
-            findings.append(((-counts[level],), cell))
-    return min(findings, key=lambda found: found[0], default=None)
+            yield (-counts[level],), _work_cell(mine[0], levels[level], level, where)
 
 
 def _work_by_problem(experiments: Iterable[ExperimentReport]) -> dict[str, Ranking]:
@@ -414,7 +402,7 @@ MEASURES = (
         "measurements a refuted one is shown, otherwise the most certain. Adaptive integrators "
         "have instead the error at their smallest tolerance.",
         "order",
-        _find_order,
+        _find_orders,
     ),
     Measure(
         "energy drift",
@@ -422,14 +410,14 @@ MEASURES = (
         "Drift of the energy, or of its balance with the work of forces, over the longest time "
         "that was run. Green: no drift is seen, or it is at round-off; red: it surely drifts.",
         "drift",
-        functools.partial(_find_drift, of_energy=True),
+        functools.partial(_find_drifts, of_energy=True),
     ),
     Measure(
         "other drift",
         "Drift of momenta, Casimirs and constraints",
         "The worst verdict on any of them, over the longest time that was run.",
         "drift",
-        functools.partial(_find_drift, of_energy=False),
+        functools.partial(_find_drifts, of_energy=False),
     ),
     Measure(
         "symplectic defect",
@@ -437,7 +425,7 @@ MEASURES = (
         "max |JᵀΩJ − Ω| / max |Ω| of a step with the Jacobian J, the largest over starts and step "
         "sizes; green if rounding explains it.",
         "structure",
-        _find_defect,
+        _find_defects,
     ),
     Measure(
         "reversal error",
@@ -445,7 +433,7 @@ MEASURES = (
         "Distance from the start after a run and as many steps back, the largest over starts and "
         "step sizes.",
         "structure",
-        _find_reversal,
+        _find_reversals,
     ),
     Measure(
         "work",

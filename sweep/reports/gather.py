@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from sweep.store.open import open_study
 from sweep.store.progress import Progress, ProgressCounter
 from sweep.store.store import Store
 from sweep.study.variables import steps_between
-from sweep.tables import Table
+from sweep.tables import Table, failures_as_table
 from sweep.tables.answers import ANSWERS, Answer
 from sweep.text import count_with_noun, format_number, steps_in_words
 
@@ -36,6 +36,7 @@ Fact = tuple[str, str]  # a name and its value in words
 # Pictures with their captions, and what is missing for each kind without one.
 Drawn = tuple[list[tuple[EmbeddedPicture, str]], dict[str, str]]
 MOST_FAILURES = 20  # failed runs of an experiment that are listed
+MOST_VALUES = 8  # values of an axis that are listed
 NO_PACKAGE = ("cpu", "libm", "system", "commit")  # entries of an environment besides packages
 
 
@@ -251,22 +252,14 @@ def _pictures_by_answer(runs: xr.Dataset, name: str, place: int, count: int) -> 
     digest = digest_of_pictures(runs, ["report", name, str(place), str(count)])
     kept = find_kept(digest, digest)
     if kept is None:
-        drawn = {
+        kept = {
             answer.name: _draw_pictures(answer, runs, name, place, count)
             for answer in ANSWERS.values()
             if answer.suits(runs)
         }
-        keep(
-            digest,
-            digest,
-            {
-                of: ([(asdict(picture), said) for picture, said in pictures], refused)
-                for of, (pictures, refused) in drawn.items()
-            },
-        )
-        return drawn
+        keep(digest, digest, kept)
     return {
-        of: ([(EmbeddedPicture(**picture), said) for picture, said in pictures], refused)
+        of: ([(EmbeddedPicture(*picture), said) for picture, said in pictures], refused)
         for of, (pictures, refused) in kept.items()
     }
 
@@ -358,12 +351,6 @@ def _report_failures(store: Store) -> list[tuple[list[str], Table]]:
     found = []
     for name in dict.fromkeys(one.experiment for one in shared):
         mine = [row for row in rows if row["experiment"] == name]
-        cells = {
-            key: [format_number(row[key], 5) for row in mine]
-            for key in mine[0]
-            if key != "experiment"
-        }
-        cells = {key: texts for key, texts in cells.items() if {*texts} - {"–", ""}}
         said = [one for one in shared if one.experiment == name]
         more = sum(one.failed for one in said) - len(mine)
         notes = (
@@ -371,9 +358,7 @@ def _report_failures(store: Store) -> list[tuple[list[str], Table]]:
             if more
             else []
         )
-        lines = [list(line) for line in zip(*cells.values(), strict=True)]
-        table = Table([key.replace("_", " ") for key in cells], lines, name, notes)
-        found.append(([str(one) for one in said], table))
+        found.append(([str(one) for one in said], failures_as_table(mine, name, notes)))
     return found
 
 
@@ -444,7 +429,7 @@ def _facts(runs: xr.Dataset) -> Iterator[Fact]:
     yield "Reference", f"{method} ({settings})" if method else "none"
 
 
-def _distinct_values_in_words(coordinate: xr.DataArray, most: int = 8) -> str:
+def _distinct_values_in_words(coordinate: xr.DataArray) -> str:
     """The distinct values of a coordinate without NaN, or their number and range."""
     values, _ = distinct_values_and_codes(coordinate.values)
     if values.dtype.kind == "f":
@@ -453,6 +438,6 @@ def _distinct_values_in_words(coordinate: xr.DataArray, most: int = 8) -> str:
     if not words:
         return ""
     units = units_with_superscripts(coordinate.attrs.get("units", "1"))
-    several = len(words) > most
-    text = f"{len(words)}, from {words[0]} to {words[-1]}" if several else ", ".join(words)
+    many = len(words) > MOST_VALUES
+    text = f"{len(words)}, from {words[0]} to {words[-1]}" if many else ", ".join(words)
     return f"{text} {units}".rstrip()

@@ -19,6 +19,7 @@ _HOMES = {
     "drifts_as_tables": "sweep.tables.drifts",
     "error_times_for_title": "sweep.tables.convergence",
     "errors_as_tables": "sweep.tables.convergence",
+    "failures_as_table": "sweep.tables.runs",
     "fixed_and_adaptive": "sweep.tables.convergence",
     "orders_across_as_table": "sweep.tables.convergence",
     "orders_as_table": "sweep.tables.convergence",

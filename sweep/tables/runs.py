@@ -1,6 +1,6 @@
 """Tables of single runs, with the coordinates in which they differ, their status and results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,20 @@ def sort_runs_by_column(
     values = pd.Series(results(dataset, [sort])[sort].values)
     values = values.astype(str) if values.dtype == object else values
     return values.sort_values(ascending=not reverse, kind="stable").index.to_numpy()
+
+
+def failures_as_table(
+    rows: Sequence[Mapping[str, Any]], title: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """A table of failed runs of an experiment, without columns that are empty in all rows."""
+    cells = {
+        key.replace("_", " "): [format_number(row[key], 5) for row in rows]
+        for key in rows[0]
+        if key != "experiment"
+    }
+    cells = {key: texts for key, texts in cells.items() if {*texts} - {"–", ""}}
+    lines = [list(line) for line in zip(*cells.values(), strict=True)]
+    return Table([*cells], lines, title, notes, kept=["status"])
 
 
 def _run_cell_text(name: str, value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+import sweep
 from integrators.errors import check_known
 from sweep.analysis.rows import grouped
 from sweep.cli.options import Seconds, command
@@ -213,19 +214,9 @@ def _print_failures(facts: Mapping[str, Any], most: int) -> None:
     if len(references) > most:
         click.echo(f"… and {len(references) - most:,} more references; --all lists them")
     for name, failed in grouped(rows, lambda row: row["experiment"]).items():
-        click.echo(f"\n{name}\n{_failures_as_table(failed[:most])}")
+        click.echo(f"\n{name}\n{sweep.tables.failures_as_table(failed[:most])}")
         if len(failed) > most:
             click.echo(f"… and {len(failed) - most:,} more; --all lists them")
-
-
-def _failures_as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of failed runs, without columns that are empty in all rows."""
-    shown = [{key: format_number(value, 5) for key, value in row.items()} for row in rows]
-    wanted = [
-        key for key in shown[0] if key != "experiment" and {row[key] for row in shown} - {"–", ""}
-    ]
-    named = [{key.replace("_", " "): row[key] for key in wanted} for row in shown]
-    return rows_as_text(named, kept=["status"])
 
 
 # --- watching --------------------------------------------------------------------------------

@@ -4,18 +4,15 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.plots.style import units_with_superscripts
 from sweep.tables.answers import LOOKS
 from sweep.text import value_for_json
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from sweep.tables import Table
 
 Values = Sequence[float] | NDArray[np.floating[Any]]  # along a curve
@@ -40,12 +37,6 @@ class Axis:
 
     text: str
     log: bool = False
-
-    @classmethod
-    def of_array(cls, array: "xr.DataArray", text: str, log: bool = False) -> Self:
-        """An axis for the values of an array, with its units after the text."""
-        units = units_with_superscripts(array.attrs.get("units", "1"))
-        return cls(f"{text} [{units}]" if units else text, log)
 
 
 @dataclass(frozen=True, eq=False)

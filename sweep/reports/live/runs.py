@@ -9,7 +9,7 @@ import numpy as np
 from integrators.errors import check_known
 from sweep.analysis.runs.selection import integrator_descriptions, scanned_axes
 from sweep.analysis.runs.summaries import names_of_time_series
-from sweep.plots.style import COLOURS, units_with_superscripts
+from sweep.plots.style import COLOURS, axis_label_with_units, units_with_superscripts
 from sweep.reports.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
 from sweep.text import format_number
 
@@ -123,8 +123,9 @@ def _figure_of_run(run: "xr.Dataset", quantity: str) -> Figure:
     times, values, is_error = drawn["time"].values, drawn[quantity].values, "_error" in quantity
     style, name = {"color": COLOURS[0]}, quantity.replace("_", " ")
     curve = Curve(quantity, style, times, np.abs(values) if is_error else values)
-    y = Axis.of_array(run[quantity], f"|{name}|" if is_error else name, log=is_error)
-    return Figure("curves", [Panel("", Axis.of_array(run["time"], "time t"), y, [curve])])
+    x = Axis(axis_label_with_units(run["time"], "time t"))
+    y = Axis(axis_label_with_units(run[quantity], f"|{name}|" if is_error else name), log=is_error)
+    return Figure("curves", [Panel("", x, y, [curve])])
 
 
 def _script_that_recomputes(run: "xr.Dataset", store: str, experiment: str) -> str:

@@ -53,7 +53,7 @@ from sweep.plots.spheres import (
     is_dense_enough_for_lines,
     prepare_sphere_picture,
 )
-from sweep.plots.style import MORE_COLOURS
+from sweep.plots.style import MORE_COLOURS, axis_label_with_units
 from sweep.plots.work import AXES, counts_for_comparison, rows_on_log_axis
 from sweep.reports.live.figures import Axis, Curve, Figure, Panel, Style, cell_as_texts
 from sweep.tables.answers import ANSWERS
@@ -168,7 +168,7 @@ def _draw_orders(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styl
                 cells,
             )
             panels.setdefault(axis_values_in_words(row.parameters), []).append(curve)
-    x = Axis.of_array(runs["step_size"], "step size h", log=True)
+    x = Axis(axis_label_with_units(runs["step_size"], "step size h"), log=True)
     y = Axis(error_axis_label(runs, rows), log=True)
     return Figure("curves", _panels(panels, x, y), [table], f"{OPEN} for the order.")
 
@@ -197,7 +197,7 @@ def _draw_work(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styles
             _curve_of_points(integrator, styles[integrator], points, of, bars, marks, cells)
         )
     x = Axis("".join(AXES[against]), log=True)
-    y = Axis.of_array(runs[quantity], quantity.replace("_", " "), log=True)
+    y = Axis(axis_label_with_units(runs[quantity], quantity.replace("_", " ")), log=True)
     remark = f"Large marks are best of their family. {OPEN}."
     return Figure("curves", _panels(panels, x, y), [*least, precision], remark)
 
@@ -209,8 +209,9 @@ def _draw_drifts(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styl
     shown = take_runs(runs, runs_to_draw(runs)[0])
     rows = drift_table(shown, [quantity])
     cells = groups_of_runs(shown, ["integrator", *scanned_axes(shown), "step_size", "tolerance"])
-    time = Axis.of_array(shown["time"], "time t")
-    error = Axis.of_array(shown[f"{quantity}_error"], f"{quantity.replace('_', ' ')} error")
+    time = Axis(axis_label_with_units(shown["time"], "time t"))
+    name = f"{quantity}_error"
+    error = Axis(axis_label_with_units(shown[name], name.replace("_", " ")))
     panels = []
     for row, (key, members) in zip(rows, cells, strict=True):
         if not row.starts:
@@ -277,9 +278,9 @@ def _draw_series(runs: "xr.Dataset", choice: Choice, quantity: str, styles: Styl
                 cells=[cell_as_texts(key)],
             )
         )
-    x = Axis.of_array(runs["time"], "time t")
+    x = Axis(axis_label_with_units(runs["time"], "time t"))
     name = f"|{quantity.replace('_', ' ')}|" if is_error else quantity
-    y = Axis.of_array(runs[quantity], name, log=is_error)
+    y = Axis(axis_label_with_units(runs[quantity], name), log=is_error)
     return Figure("curves", _panels(panels, x, y), remark="Median and range over the starts.")
 
 

@@ -210,20 +210,6 @@ def test_files_are_written_in_the_format_of_their_ending(tmp_path, ending, magic
     assert path.read_bytes().startswith(magic)
 
 
-def test_all_pictures_are_drawn_that_the_store_has_something_for(tmp_path):
-    table = full_table(FEW)
-    paths = plots.save_all(table, tmp_path / "new", "study-order", ".png")
-    assert [path.name for path in paths] == [
-        f"study-order-{kind}.png" for kind in ("order", "drift", "energy", "unit-length")
-    ]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
-    bare = table.drop_vars(["global_error", "unit_length_error"])
-    (path,) = plots.save_all(bare.drop_vars("energy_error"), tmp_path, "s")
-    assert path.name == "s-energy.png"
-    table["status"][:] = -1
-    assert plots.save_all(table.drop_vars("global_error"), tmp_path, "s") == []
-
-
 def test_bad_input_is_refused_with_a_reason(tmp_path, table):
     with pytest.raises(InputError, match=r"\.png"):
         plots.save(plots.convergence(table), tmp_path / "figure.doc")

@@ -104,7 +104,7 @@ def test_what_is_pooled_is_said():
     figure = plots.picture("scan", scanned((1.0, 2.0)), x="mass", hue="step_size")
     assert any("over the integrators and initial conditions" in line for line in figure.caption)
     figure = plots.picture("scan", scanned((1.0, 2.0)), x="initial_condition")
-    assert figure.coverage.starts_in_words == "3 starts"
+    assert figure.starts == "3 starts"
 
 
 def test_a_cost_that_may_be_less_is_drawn_open():

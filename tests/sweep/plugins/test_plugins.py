@@ -130,7 +130,7 @@ AIR_STUDY = one_experiment(system='"bodies_in_air"').replace(
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("range(q.shape[0])", "range(1)", "leaves the row of a body unwritten"),
+        ("range(q.shape[0])", "range(1)", "leaves a row unwritten"),
         ("range(q.shape[0])", "range(q.shape[0] + 1)", "writes beyond the 9 numbers of its 'out'"),
         ("p[p.shape[0] - 1]", "p[p.shape[0]]", "reads beyond its parameters"),
     ],
