@@ -12,7 +12,7 @@ from integrators.compiler.kernels import Kernel
 from integrators.method import STEPS_OF, Integrator
 from integrators.precision import DOUBLE
 from integrators.stepping.python_step import calling_python
-from sweep.plugins import loader
+from sweep.plugins.loader import Source, blame_source
 from sweep.plugins.method_checks import check_method
 from sweep.plugins.system_checks import check_quantity, check_system, points_about
 from systems import System
@@ -37,7 +37,7 @@ def try_plugin_system(library: "Library", name: str, system: System, start: Arra
     plugin = library.origin("system", name)
     if plugin is None:
         return
-    with loader.blame_source(plugin, f"fails with the system {name!r}"), calling_python():
+    with blame_source(plugin, f"fails with the system {name!r}"), calling_python():
         check_system(system, start)
 
 
@@ -64,7 +64,7 @@ def try_plugin_observables(
     for quantity in library.quantities(system):
         plugin = library.origin("observable", quantity.name)
         if plugin is not None and quantity.name in record:
-            with loader.blame_source(plugin, f"fails with the observable {quantity.name!r}"):
+            with blame_source(plugin, f"fails with the observable {quantity.name!r}"):
                 check_quantity(system, quantity, points_about(system, start), own)
             _compile_plugin_kernel(plugin, quantity.function, elements)
 
@@ -100,7 +100,7 @@ def try_plugin_integrators(
         plugin = library.origin("integrator", entry.name.partition("+")[0]) or of_system
         if plugin is None:
             continue
-        with loader.blame_source(plugin, f"fails with {entry.label!r} on {system.name!r}"):
+        with blame_source(plugin, f"fails with {entry.label!r} on {system.name!r}"):
             integrator = entry.integrator()
             problem = integrator.bind(system)
             alone, beside = problem.elements
@@ -110,7 +110,7 @@ def try_plugin_integrators(
         for made in kernels_of_source(problem.made_from, plugin):
             _compile_plugin_kernel(plugin, made, elements)
         if library.origin("integrator", integrator.method.name) is plugin:
-            with loader.blame_source(plugin, f"has the integrator {entry.label!r}, which fails"):
+            with blame_source(plugin, f"has the integrator {entry.label!r}, which fails"):
                 _check_method_once(plugin.hash, integrator, system, start)
 
 
@@ -127,7 +127,7 @@ def _check_method_once(source: str, integrator: Integrator, system: System, star
         _checked.update((method, there))
 
 
-def kernels_of_source(kernels: Iterable[Any], plugin: loader.Source) -> list[Kernel]:
+def kernels_of_source(kernels: Iterable[Any], plugin: Source) -> list[Kernel]:
     """The kernels defined in a plugin's file, among some kernels and those they are made from."""
     found, left = {}, list(kernels)
     while left:
@@ -139,11 +139,9 @@ def kernels_of_source(kernels: Iterable[Any], plugin: loader.Source) -> list[Ker
     return list(found.values())
 
 
-def _compile_plugin_kernel(
-    plugin: loader.Source, made: Kernel, elements: Sequence[Element]
-) -> None:
+def _compile_plugin_kernel(plugin: Source, made: Kernel, elements: Sequence[Element]) -> None:
     name = made.function.__name__
     for element in elements:
         doing = f"has {name!r}, which does not compile for {element.name}"
-        with loader.blame_source(plugin, doing):
+        with blame_source(plugin, doing):
             made.compiled(element)

@@ -34,7 +34,13 @@ from integrators.stepping.formulations import to_lagrangian_states, to_stepped_s
 from integrators.stepping.loop import UNTOUCHED
 from integrators.stepping.problem import Problem
 from integrators.stepping.python_step import calling_python
-from sweep.plugins import guarded
+from sweep.plugins.guarded import (
+    GuardedArrays,
+    call_twice,
+    line_of_error,
+    plain_rows,
+    refuse_difference,
+)
 from sweep.plugins.system_checks import characteristic_time
 from systems import Quantity, System
 from systems.mechanical.driven_bodies import driven_bodies
@@ -93,7 +99,7 @@ class Trial:
     def values(self, quantity: Quantity, states: Array) -> Array:
         """The components of a quantity at states, shape (S, components)."""
         found = [
-            guarded.plain_rows(quantity.function, 0.0, state, self.form.packed, 1)[0]
+            plain_rows(quantity.function, 0.0, state, self.form.packed, 1)[0]
             for state in np.ascontiguousarray(states)
         ]
         return np.array(found)[:, list(quantity.columns)]
@@ -260,20 +266,19 @@ def _check_step(step: Kernel, integrator: Integrator, problem: Problem, trial: T
         functions.append(problem.move.scalar)
     what = f"the step of {integrator.method.name!r}"
 
-    def call(arrays: guarded.GuardedArrays) -> None:
+    def call(arrays: GuardedArrays) -> None:
         names = ("y", "p", result, "work", "scratch")
         try:
             step.function(*functions, 0.0, 0.1 * trial.span, *(arrays[name] for name in names))
         except (IndexError, ValueError) as error:
-            line = guarded.line_of_error(step.function, error)
             raise InputError(
-                f"{what} reaches beyond its arrays in line {line}: {error}; its "
-                f"'work' has {blank['work'].size} numbers for {problem.rows} rows, by work = "
-                "lambda rows: …"
+                f"{what} reaches beyond its arrays in line {line_of_error(step.function, error)}: "
+                f"{error}; its 'work' has {blank['work'].size} numbers for {problem.rows} rows, by "
+                "work = lambda rows: …"
             ) from error
 
-    found = guarded.call_twice(what, given, blank, call, (result, "work", "scratch"))
-    guarded.refuse_difference(what, result, found)
+    found = call_twice(what, given, blank, call, (result, "work", "scratch"))
+    refuse_difference(what, result, found)
 
 
 def to_stepped(problem: Problem, state: Array) -> Array:
@@ -292,7 +297,7 @@ def _check_arrays(integrator: Integrator, problem: Problem, trial: Trial) -> Non
         "report": np.zeros(status.REPORT_SIZE),
     }
 
-    def call(arrays: guarded.GuardedArrays) -> None:
+    def call(arrays: GuardedArrays) -> None:
         with calling_python():
             advance(
                 *functions, 0.0, 0.1 * trial.span, 0, 2, problem.constants, problem.options,
@@ -307,9 +312,7 @@ def _check_arrays(integrator: Integrator, problem: Problem, trial: Trial) -> Non
     blank, written = {"work": np.empty(problem.work)}, ("y", "memory", "work", "report")
     # Solvers may read uninitialized memory as an initial guess, if it is a number.
     poisons = ((0.0, UNTOUCHED), (1.5, UNTOUCHED))
-    guarded.refuse_difference(
-        what, "y", guarded.call_twice(what, given, blank, call, written, poisons)
-    )
+    refuse_difference(what, "y", call_twice(what, given, blank, call, written, poisons))
 
 
 def _check_evaluations(integrator: Integrator, problem: Problem, trial: Trial) -> None:

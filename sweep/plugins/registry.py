@@ -11,7 +11,14 @@ import systems
 from integrators.errors import InputError, check_known
 from integrators.method import STEPS_OF, Integrator, Method
 from sweep.errors import CannotUnite, check_distinct, read_each, under
-from sweep.plugins import loader
+from sweep.plugins.loader import (
+    Installed,
+    Plugin,
+    Source,
+    blame_source,
+    offered_entry_points,
+    read_plugin_source,
+)
 from sweep.plugins.plots import PlotKind
 from systems import Observable, Quantity, System
 
@@ -30,11 +37,11 @@ class Library:
         The entry points in use; see `with_installed_plugins`.
     """
 
-    plugins: tuple[loader.Plugin, ...] = ()
-    installed: tuple[loader.Installed, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+    installed: tuple[Installed, ...] = ()
 
     @property
-    def sources(self) -> tuple[loader.Source, ...]:
+    def sources(self) -> tuple[Source, ...]:
         """Plugins and entry points: each a `sweep.plugins.loader.Source`."""
         return (*self.plugins, *self.installed)
 
@@ -89,7 +96,7 @@ class Library:
         cls, source = self.system_class(name), self.origin("system", name)
         if source is None:
             return systems.made(cls, parameters)
-        with loader.blame_source(source, f"cannot make {name!r}"):
+        with blame_source(source, f"cannot make {name!r}"):
             made = systems.made(cls, parameters)
             _ = made.form, made.quantities  # made on first access, which may fail
         return made
@@ -103,7 +110,7 @@ class Library:
         own = (item for item in self.observables if item.belongs_to(system))
         return (*system.quantities, *own)
 
-    def origin(self, kind: str, name: str) -> loader.Source | None:
+    def origin(self, kind: str, name: str) -> Source | None:
         """The plugin or entry point that adds a name of a kind; None if it is built in."""
         return next(
             (source for source in self.sources if (kind, name) in source.exported_names), None
@@ -144,7 +151,7 @@ BUILT_IN = Library()
 
 def unite_libraries(libraries: Iterable[Library]) -> Library:
     """The union of libraries; `CannotUnite` if plugins of the same name differ."""
-    libraries, plugins = list(libraries), dict[str, loader.Plugin]()
+    libraries, plugins = list(libraries), dict[str, Plugin]()
     for plugin in (plugin for library in libraries for plugin in library.plugins):
         if plugins.setdefault(plugin.name, plugin).hash != plugin.hash:
             raise CannotUnite(f"the plugin {plugin.name!r} is not the same in both")
@@ -152,12 +159,12 @@ def unite_libraries(libraries: Iterable[Library]) -> Library:
     return Library(tuple(plugins.values()), tuple(found))
 
 
-def _plot_kind_blaming_plugin(source: loader.Source, kind: PlotKind) -> PlotKind:
+def _plot_kind_blaming_plugin(source: Source, kind: PlotKind) -> PlotKind:
     """A `PlotKind` whose exceptions become `InputError`s that name the source."""
 
     @functools.wraps(kind.draw)
     def draw(*arguments: Any, **options: Any) -> Any:
-        with loader.blame_source(source, f"cannot draw {kind.name!r}"):
+        with blame_source(source, f"cannot draw {kind.name!r}"):
             return kind.draw(*arguments, **options)
 
     return replace(kind, draw=draw)
@@ -192,7 +199,7 @@ def with_installed_plugins(
     there = {name for source in library.sources for of, name in source.exported_names if of == kind}
     if names is not None and (names := {*names} - built_in - there) == set():
         return library
-    offered = loader.offered_entry_points(kind, built_in)
+    offered = offered_entry_points(kind, built_in)
     wanted = offered.keys() - there if names is None else offered.keys() & names
     new = tuple(one.with_source_hash() for name, one in offered.items() if name in wanted)
     return replace(library, installed=(*library.installed, *new))
@@ -205,16 +212,14 @@ def _built_in_names(kind: str) -> list[str]:
 
 
 def read_plugin_library(
-    names: Sequence[str], directory: Path, kept: Mapping[str, loader.Plugin] | None = None
+    names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
 ) -> Library:
     """The `Library` with the plugins that a study names.
 
     Parameters
     ----------
-    names, directory
+    names, directory, kept
         As in `read_plugins_of_study`.
-    kept : dict of str to Plugin, optional
-        Plugins that a store keeps; if given, no files are read.
 
     Returns
     -------
@@ -225,15 +230,7 @@ def read_plugin_library(
     InputError
         If a plugin cannot be loaded, or adds a name that is taken. Its key is the plugin's number.
     """
-
-    def loaded(name: str) -> loader.Plugin:
-        if kept is not None and name not in kept:
-            raise InputError(f"the store does not keep the source of the plugin {name!r}")
-        plugin = loader.read_plugin_source(name, directory) if kept is None else kept[name]
-        _ = plugin.exported_names  # which runs the source
-        return plugin
-
-    read = read_each(loaded, names)
+    read = read_each(lambda name: _read_plugin(name, directory, kept, runs=True), names)
     check_distinct(names, "plugin")
     kinds = ("system", "integrator")
     taken = {(kind, name): "is built in" for kind in kinds for name in _built_in_names(kind)}
@@ -251,7 +248,9 @@ def read_plugin_library(
     return Library(read)
 
 
-def read_plugins_of_study(names: Sequence[str], directory: Path) -> tuple[loader.Plugin, ...]:
+def read_plugins_of_study(
+    names: Sequence[str], directory: Path, kept: Mapping[str, Plugin] | None = None
+) -> tuple[Plugin, ...]:
     """Read the source of the plugins that a study names, without running it.
 
     Parameters
@@ -259,6 +258,8 @@ def read_plugins_of_study(names: Sequence[str], directory: Path) -> tuple[loader
     names : sequence of str
     directory : Path
         Directory that the names are relative to.
+    kept : dict of str to Plugin, optional
+        Plugins that a store keeps; if given, no files are read.
 
     Returns
     -------
@@ -269,10 +270,20 @@ def read_plugins_of_study(names: Sequence[str], directory: Path) -> tuple[loader
     InputError
         If a plugin cannot be read. Its key is the plugin's number.
     """
-    return read_each(lambda name: loader.read_plugin_source(name, directory), names)
+    return read_each(lambda name: _read_plugin(name, directory, kept), names)
 
 
-def _check_systems_of_observables(plugin: loader.Plugin, known: list[str]) -> None:
+def _read_plugin(
+    name: str, directory: Path, kept: Mapping[str, Plugin] | None, runs: bool = False
+) -> Plugin:
+    if kept is not None and name not in kept:
+        raise InputError(f"the store does not keep the source of the plugin {name!r}")
+    plugin = read_plugin_source(name, directory) if kept is None else kept[name]
+    _ = plugin.exported_names if runs else ()
+    return plugin
+
+
+def _check_systems_of_observables(plugin: Plugin, known: list[str]) -> None:
     for observable in plugin.exports_of_kind("observable"):
         for name in observable.systems:
             check_known(f"system of the observable {observable.name!r}:", name, known)

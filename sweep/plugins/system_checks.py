@@ -8,7 +8,9 @@ with difference quotients of its potential or Hamiltonian along random direction
 which have an error of about 1e-11 of V. The derivative of a declared invariant Q along the field f
 must vanish,
 
-    (Q(t + ε, y + εf) − Q(t − ε, y − εf)) / 2ε ≈ 0.
+    (Q(t + ε, y + εf) − Q(t − ε, y − εf)) / 2ε ≈ 0,
+
+and a reference solution must preserve Q.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+import integrators
 from integrators.compiler.kernels import Kernel
 from integrators.errors import InputError, check_known
 from integrators.forms.cotangent import CotangentHamiltonian
@@ -41,6 +44,7 @@ NEARBY = 2  # number of random states near a start, which may be an equilibrium
 SPREAD = 0.1  # radians; distance of these states from the start
 APPLIED = 8  # number of power iterations for the rate of change of the field
 EXACT_STEP, EXACT = 0.1, 1e-9  # time step (in characteristic times) and tolerance of exact flows
+TOLERANCE, CHANGED = 1e-10, 1e-5  # of a reference; allowed relative change of an invariant on it
 KINDS = (*CONSERVED, "constraint", "observable")
 
 
@@ -84,6 +88,7 @@ def check_system(system: System, start: Array | None = None) -> None:
             _check_followed(_Measured(system, quantity, field.parameters), points)
     _check_field(system, field, points)
     _check_unit_rows(system, points)
+    _check_reference(system, points[0])
     _check_flows(system, points)
     _check_rigid_body(system, points)
 
@@ -489,6 +494,27 @@ def _check_unit_rows(system: System, points: Iterable[Point]) -> None:
                     f"its length is {np.linalg.norm(own):.6g}, and changes at the rate "
                     f"{along:.3g}, at {point}"
                 )
+
+
+def _check_reference(system: System, start: Point) -> None:
+    """Refuse an invariant that a reference solution does not preserve."""
+    run = integrators.integrate(
+        system, integrators.get("dop853"), start.state, duration=start.lasting, samples=1,
+        tolerance=TOLERANCE,
+    )  # fmt: skip
+    for quantity in system.quantities:
+        if run.status or quantity.kind not in CONSERVED:
+            continue
+        measured = _Measured(system, quantity, system.form.vector_field().parameters)
+        first, last = (measured.at(*one) for one in zip(run.times, run.states, strict=True))
+        *_, size = _rates(measured, start)
+        off, bound = _size(last - first), CHANGED * (size * start.lasting + _size(first))
+        if off > bound:
+            raise InputError(
+                f"{measured.what} is declared to be conserved, and a reference of tolerance "
+                f"{TOLERANCE:g} changes it by {off:.3g} until t = {start.lasting:.3g}; expected at "
+                f"most {bound:.2g}"
+            )
 
 
 # --- flows in closed form ------------------------------------------------------------------------

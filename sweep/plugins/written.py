@@ -87,7 +87,7 @@ class _Writer:
         return name
 
     def _is_new(self, name: str, value: object) -> bool:
-        if name in self._known and not _are_written_alike(self._known[name], value):
+        if name in self._known and not _are_same(self._known[name], value):
             raise InputError(
                 f"two things that the functions use are called {name!r}; expected a name of its "
                 "own for each"
@@ -112,8 +112,7 @@ class _Writer:
                 self._values.append(f"{name} = {_literal(where, value)}")
 
 
-def _are_written_alike(one: object, other: object) -> bool:
-    """Whether a plugin needs only one of two things that a script has by the same name."""
+def _are_same(one: object, other: object) -> bool:
     return one is other or (type(one) is type(other) and repr(one) == repr(other))
 
 
