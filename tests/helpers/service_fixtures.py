@@ -207,7 +207,7 @@ class Lent:
 def lent(cluster):
     """Within ``with lent():`` a local cluster is the shared one, which need not start."""
     from sweep.clusters import connect as starting
-    from sweep.clusters import local
+    from sweep.clusters import processes
 
     @contextlib.contextmanager
     def lend():
@@ -215,7 +215,7 @@ def lent(cluster):
             shared = Lent(cluster.cluster)
             patch.setattr(starting, "start_local_cluster", lambda *arguments, **options: shared)
             # This process has imported what draws, which others would have to.
-            patch.setattr(local, "pool_of_server", lambda processes: None)
+            patch.setattr(processes, "pool_of_server", lambda processes: None)
             yield
 
     return lend
