@@ -63,12 +63,16 @@ def own_configuration(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def brief_probes():
-    """Probes that measure little, once: a plan need not be good to be tried."""
-    from sweep.campaign import probe
+    """Probes that measure little, once: a plan need not be good to be tried.
+
+    Their kernels are compiled in this process alone, as `conftest.pytest_configure` has it.
+    """
+    from sweep.campaign import plan, probe
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "REPEATS", 1)
         patch.setattr(probe, "MOST_SECONDS", probe.LEAST_SECONDS)
+        patch.setattr(plan, "compiling_on_all_cores", lambda probes: contextlib.nullcontext([]))
         yield
 
 
