@@ -299,8 +299,11 @@ class TaskRows:
         """Write a record of rows with a half-open range of samples."""
         self._attempt.check()
         columns, span = {}, (slice(None), slice(*samples))
+        at: NDArray[np.intp] | slice = indices
+        if indices[-1] - indices[0] == len(indices) - 1:  # without gaps: not copied
+            at = slice(int(indices[0]), int(indices[-1]) + 1)
         for name in names:
-            values = self.columns[name][indices]
+            values = self.columns[name][at]
             columns[name] = values[span] if "time" in self._arrays[name].dims else values
         rows, seconds = self.rows[indices], self.columns[variables.CPU_TIME][indices]
         record_name = RecordName(
