@@ -123,8 +123,10 @@ def _gaussian_numbers(shape: tuple[int, ...], seed: int, members: Sequence[int])
     """Standard Gaussian numbers of each member by `generator`, shape ``(members, *shape)``."""
     found = np.empty((len(members), *shape))
     bits = np.random.Philox(0)
-    draw, state = np.random.Generator(bits).standard_normal, bits.state
-    for drawn, key in zip(found, _philox_keys(seed, np.asarray(members)), strict=True):
+    draw = np.random.Generator(bits).standard_normal
+    state: Any = bits.state
+    state["state"]["counter"] = state["buffer"] = [0] * 4  # lists, which are read faster
+    for drawn, key in zip(found, _philox_keys(seed, np.asarray(members)).tolist(), strict=True):
         state["state"]["key"] = key
         bits.state = state
         draw(out=drawn)

@@ -235,8 +235,8 @@ class _HandedOut:
         with (news := self._completed.thread_condition):
             if not self._completed.has_ready():
                 news.wait(LOOK_SECONDS)
-        # Several tasks in one message cost the scheduler hardly more than one.
-        time.sleep(max(0.0, self._took_receipts + TOGETHER_SECONDS - time.monotonic()))
+        if self.waiting:  # several tasks in one message cost the scheduler hardly more than one
+            time.sleep(max(0.0, self._took_receipts + TOGETHER_SECONDS - time.monotonic()))
         self._took_receipts = time.monotonic()
         for future in self._completed.next_batch(block=False):
             task = self.tasks.pop(future.key)

@@ -5,15 +5,16 @@ kind is measured, see `sweep.campaign.probe`, and the cost of all others is comp
 is a range of rows whose batches take about the time that a task should take.
 
 A `Planner` plans in a separate thread and writes nothing. So kernels compile while the cluster
-starts, and runs of planned experiments begin while other experiments are still being planned. A run
-that ends early does not wait for the thread, since a compilation takes seconds and cannot be
-interrupted.
+starts, in processes on all cores if the disk cache lacks any, and runs of planned experiments begin
+while other experiments are still being planned. A run that ends early does not wait for the thread,
+since a compilation takes seconds and cannot be interrupted.
 """
 
 from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import functools
 import itertools
 import math
@@ -21,8 +22,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +34,13 @@ from integrators.compiler.lanes import WIDTH
 from integrators.errors import InputError
 from integrators.html import html_text
 from sweep.analysis.rows import Rows, Table
-from sweep.campaign.probe import Cost, ReferenceProbe, RunProbe, seconds_of_probes
+from sweep.campaign.probe import (
+    Cost,
+    ReferenceProbe,
+    RunProbe,
+    compiling_on_all_cores,
+    seconds_of_probes,
+)
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import ReferenceTask, make_solver
 from sweep.campaign.worker.task import CHECKPOINT_EVERY, MOST_BYTES, RunColumns, RunTask, Task
@@ -80,7 +88,7 @@ COST = np.dtype([(name, float) for name in Cost._fields])
 
 @dataclass(frozen=True)
 class Preparation:
-    """A measurement before runs begin, and the kernel that is compiled for it.
+    """A measurement before runs begin, and what is compiled for it.
 
     Parameters
     ----------
@@ -88,21 +96,38 @@ class Preparation:
         Description, such as ``rk4 on nbody_sphere``.
     done, of : int
         Number of finished measurements, and of all.
-    kernel : str
-        Name of the kernel that is being compiled; empty if there is none.
-    kernels : int
-        Number of kernels compiled so far, including this one.
+    compiling : str
+        What is being compiled because the disk cache lacks it; empty if nothing is.
     """
 
     what: str
     done: int
     of: int
-    kernel: str = ""
-    kernels: int = 0
+    compiling: str = ""
 
     def __str__(self) -> str:
         said = f"Preparing {self.done + 1} of {self.of}: {self.what}"
-        return said + f", compiling {self.kernel} (kernel {self.kernels})" * bool(self.kernel)
+        return said + f", compiling {self.compiling}" * bool(self.compiling)
+
+
+class Measurement(NamedTuple):
+    """A measurement that a plan needs.
+
+    Parameters
+    ----------
+    what : str
+    probe : RunProbe or ReferenceProbe
+        Compiles the kernels.
+    measure : callable
+    """
+
+    what: str
+    probe: RunProbe | ReferenceProbe
+    measure: Callable[[], None]
+
+
+class _NotCompiled(Interrupted):
+    """The disk cache lacks a kernel."""
 
 
 # --- experiments -------------------------------------------------------------------------------
@@ -216,23 +241,27 @@ class ExperimentPlan:
         """All probes; their kernels are all that the experiment needs."""
         return *self.probes, *(self.references.probes[:1] if self.references else ())
 
-    def measure(self, seconds: float) -> Iterator[str]:
-        """Measure all kinds, each for some seconds of integration, and the references.
+    def measurements(self, seconds: float) -> Iterator[Measurement]:
+        """Yield what to measure: all kinds, each for some seconds of integration, and references.
 
-        Yields a description before each measurement. The cost of structure is measured once for
-        each size of system and kind of step, fixed or adaptive, since it is mostly linear algebra.
+        The cost of structure is measured once for each size of system and kind of step, fixed or
+        adaptive, since it is mostly linear algebra.
         """
         structure: dict[tuple[bool, int], float] = {}
-        for i, probe in enumerate(self.probes):
-            yield str(probe)
+
+        def measure(i: int, probe: RunProbe) -> None:
             size = math.isnan(probe.step_size), len(probe.initial[0])
             if size not in structure:
                 structure[size] = probe.structure_seconds()
             cost = probe.cost(seconds)
             self.costs[i] = cost._replace(run=cost.run + structure[size])
-        if (references := self.references) is not None:
-            yield f"references of {self.entry.name} by {references.solver.reference.integrator}"
-            references.measure(seconds)
+
+        for i, probe in enumerate(self.probes):
+            yield Measurement(str(probe), probe, functools.partial(measure, i, probe))
+        if (references := self.references) is not None and references.probes:
+            what = f"references of {self.entry.name} by {references.solver.reference.integrator}"
+            take = functools.partial(references.measure, seconds)
+            yield Measurement(what, references.probes[0], take)
 
     # --- seconds -------------------------------------------------------------------------------
 
@@ -668,26 +697,57 @@ class Planner:
         return self.plans[known:]
 
     def _plan(self) -> None:
-        """Plan all experiments in order; an exception is raised again in `next_plans`."""
+        """Plan all experiments in order; an exception is raised again in `next_plans`.
+
+        From the first kernel on that the disk cache lacks, all cores compile for what is left.
+        """
         try:
-            with checking(self._check_stopped, self._compiling):
+            with checking(self._check_stopped), contextlib.ExitStack() as stack:
                 plans = [ExperimentPlan(entry) for entry in self.entries]
-                of = sum(
-                    len(plan.probes) + (plan.entry.experiment.reference is not None)
-                    for plan in plans
-                )
-                for plan in plans:
-                    for what in plan.measure(seconds_of_probes(of)):
+                seconds = seconds_of_probes(sum(len(plan.all_probes) for plan in plans))
+                parts = [[*plan.measurements(seconds)] for plan in plans]
+                every, done = list(itertools.chain(*parts)), 0
+                compiled: dict[int, Future[None]] | None = None
+                for plan, part in zip(plans, parts, strict=True):
+                    for own in part:
                         self._check_stopped()
-                        done = self._now.done + bool(self._now.what)
-                        self._now = Preparation(what, done, of, kernels=self._now.kernels)
+                        self._now = Preparation(own.what, done, len(every))
+                        if compiled is None and not self._is_measured_at_once(own):
+                            probes = [own.probe for own in every[done:]]
+                            futures = stack.enter_context(compiling_on_all_cores(probes))
+                            compiled = dict(enumerate(futures, done))
+                        if compiled is not None:
+                            self._measure_once_compiled(own, compiled)
+                        done += 1
                     self._made.append(plan)
         except BaseException as error:
             self._error = error
 
+    def _is_measured_at_once(self, own: Measurement) -> bool:
+        """Measure, unless the disk cache lacks a kernel."""
+
+        def compiling(kernel: str) -> None:
+            raise _NotCompiled
+
+        with contextlib.suppress(_NotCompiled), checking(self._check_stopped, compiling):
+            own.measure()
+            return True
+        return False
+
+    def _measure_once_compiled(self, own: Measurement, compiled: dict[int, Future[None]]) -> None:
+        """Measure when its future has ended; what that has not compiled, this thread does."""
+        now = self._now
+        if (future := compiled.get(now.done)) is not None:
+            while not wait([future], LOOK_SECONDS).done:
+                self._check_stopped()
+                ready = now.of - sum(not own.done() for own in compiled.values())
+                self._now = replace(now, compiling=f"kernels ({ready} of {now.of} ready)")
+        with checking(self._check_stopped, self._compiling):
+            own.measure()
+
     def _compiling(self, kernel: str) -> None:
-        """Note that a kernel is being compiled because the disk cache lacks it."""
-        self._now = replace(self._now, kernel=kernel, kernels=self._now.kernels + 1)
+        """Note that a kernel is being compiled here because the disk cache lacks it."""
+        self._now = replace(self._now, compiling=kernel)
 
     def _check_stopped(self) -> None:
         if self._stopped:

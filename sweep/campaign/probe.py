@@ -1,7 +1,8 @@
 """Probes measure the cost of a batch of runs, or of a reference, by taking some of its steps.
 
 A probe takes one step, then more and more until they take long enough; the total cost is
-extrapolated. The first step also compiles the kernels, so workers take it before tasks begin.
+extrapolated. The first step also compiles the kernels, so workers take it before tasks begin, and
+processes on all cores before anything is measured.
 Times are CPU seconds of this thread.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +24,7 @@ from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.structure import Unfinished
 from integrators.errors import InputError
 from integrators.method import STEPS_OF
+from sweep import clusters
 from sweep.campaign.worker.precise_reference import PreciseSolver
 from sweep.campaign.worker.reference import DoubleSolver
 from sweep.campaign.worker.run_work import SECONDS_TOGETHER
@@ -44,6 +48,39 @@ IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, abo
 def seconds_of_probes(count: int) -> float:
     """Seconds of integration that each of `count` probes measures."""
     return min(max(ALL_SECONDS / max(count, 1), LEAST_SECONDS), MOST_SECONDS)
+
+
+@contextlib.contextmanager
+def compiling_on_all_cores(
+    probes: Sequence[RunProbe | ReferenceProbe],
+) -> Iterator[list[Future[None]]]:
+    """Context manager that compiles what probes need, in processes that it kills at its end.
+
+    Yields
+    ------
+    list of Future
+        For each probe, in this order; empty where there is one core or probe, or no such process.
+    """
+    count, pool = min(os.cpu_count() or 1, len(probes)), None
+    if count > 1 and clusters.processes.ensure_server():
+        pool = clusters.processes.pool_of_server(count)
+    if pool is None:
+        yield []
+        return
+    try:
+        yield [pool.submit(_compile_all, probe) for probe in probes]
+    finally:
+        processes = list(pool._processes.values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+
+
+def _compile_all(probe: RunProbe | ReferenceProbe) -> None:
+    """Compile the kernels of a probe, also those that only its measurement needs."""
+    probe.compile()
+    if isinstance(probe, RunProbe):
+        probe.cost(0.0)
 
 
 class Cost(NamedTuple):

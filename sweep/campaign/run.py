@@ -35,6 +35,7 @@ import functools
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -322,7 +323,8 @@ class _Coordinator:
                 with self._connecting(client, spec) as connected:
                     stopped = self._compute_pending(entries, connected)
                     return _fold_and_tally(self.store, entries, stopped, self.lease)
-            self._create_or_grow_store(entries)
+            with self._creating_or_growing_store(entries):
+                pass
             return _fold_and_tally(self.store, entries, "", self.lease)
         # For an end before anything is computed, or a loss of the lease after everything is.
         except Interrupted as reason:
@@ -338,6 +340,8 @@ class _Coordinator:
         """Context manager for the client: the given one, or that of a cluster."""
         if client is not None:
             return contextlib.nullcontext(lambda tasks: client)
+        if spec.profile in (None, LOCAL) and spec.scheduler is None and spec.scheduler_file is None:
+            clusters.processes.ensure_server()  # which imports beside this process
         found: contextlib.AbstractContextManager[Connect] = clusters.connect.starting_or_connecting(
             spec, self.stop.check, self.watcher.said
         )
@@ -354,29 +358,32 @@ class _Coordinator:
         ) as planner:
             plans = planner.next_plans()
             tasks = sum(plan.count_tasks(cores) for plan in plans) if planner.ended else cores
-            self.client = connected(tasks)
-            with campaign.hand_out.noticing_scheduler_loss(self.client):
-                self.workers = clusters.workers.inspect_workers(
-                    self.client, self.store, self.lease.token, self.stop
-                )
-                self.stop.check()
-                self._compile(plans)
-            anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
-            if anew:  # a worker that was suspended may still have records of it
-                fold.end_session(self.store, self.lease)
-            for group, rows in anew.items():
-                mark_runs_not_computed(self.store, group, rows, check)
-            is_new = self._create_or_grow_store(entries)
+            with contextlib.ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+                making = pool.submit(stack.enter_context, self._creating_or_growing_store(entries))
+                self.client = connected(tasks)
+                with campaign.hand_out.noticing_scheduler_loss(self.client):
+                    self.workers = clusters.workers.inspect_workers(
+                        self.client, self.store, self.lease.token, self.stop
+                    )
+                    self.stop.check()
+                    self._compile(plans)
+                anew = {group: rows for entry in entries for group, rows in entry.anew.items()}
+                if anew:  # a worker that was suspended may still have records of it
+                    fold.end_session(self.store, self.lease)
+                for group, rows in anew.items():
+                    mark_runs_not_computed(self.store, group, rows, check)
+                is_new = making.result()
             name = self.session.name
             self.presence.begun(fold.begin_session(self.store, name, self.lease, is_new))
             return self._compute(planner)
 
-    def _create_or_grow_store(self, entries: Sequence[ExperimentDiff]) -> bool:
-        """Create or grow the store, and open it again; return whether it is new."""
+    @contextlib.contextmanager
+    def _creating_or_growing_store(self, entries: Sequence[ExperimentDiff]) -> Iterator[bool]:
+        """As the function of `create`, but open the store again; give whether it is new."""
         check = self.lease.check
-        is_new = create.create_or_grow_store(self.store, self.study, entries, check)
+        with create.creating_or_growing_store(self.store, self.study, entries, check) as is_new:
+            yield is_new
         self.store = self.store.anew()
-        return is_new
 
     def _record_workers(self) -> None:
         """Record the hosts and environments of the workers in the store."""

@@ -1,4 +1,4 @@
-"""Imported by the process that workers are forked from: all that they need, see `local`.
+"""Imported by the process that workers are forked from: all that they need, see `processes`.
 
 Imports make a million permanent objects. To search them for garbage took 0.2 s here, and 0.1 s in
 each worker.

@@ -7,18 +7,11 @@ started, except for a dashboard if a profile asks for one. Dask's own `LocalClus
 them, on all addresses.
 """
 
-import contextlib
 import copy
 import logging
 import os
 import re
 import signal
-import sys
-import threading
-import types
-from collections.abc import Collection, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import context, forkserver, parent_process, resource_tracker
 from types import FrameType
 from typing import Any
 
@@ -27,16 +20,14 @@ from distributed import Nanny, Scheduler, Security, SpecCluster, Worker
 from distributed.core import Status
 from distributed.worker_memory import parse_memory_limit
 
-from integrators.compiler.cache_directory import cache_root
 from integrators.errors import InputError
 from sweep.clusters.jobs import SETTINGS, AdaptiveToRemainingWork
+from sweep.clusters.processes import START_METHOD, ensure_server, signals_blocked
 from sweep.clusters.stop_request import ENDING
 
 LOOPBACK = "127.0.0.1"
 MOST_STARTS = 50  # attempts to start a worker that is killed before it has started
 PRELOADS = ("sweep.campaign.worker.compute", __name__)
-FORKED = "sweep.clusters.forked"
-START_METHOD = "geosweep-forkserver"
 
 
 class LocalScheduler(Scheduler):
@@ -106,16 +97,16 @@ def start_local_cluster(
         If the dashboard's address is not valid.
     """
     dashboard = _dashboard_options(dashboard_address)
-    cache_root()  # so that all processes share the kernel cache, even a temporary one
     shared = {
         "host": host if host or interface else LOOPBACK,
         "interface": interface,
         "protocol": "tls://",
         "security": security or Security.temporary(),
     }
+    if ensure_server():  # else Dask starts each process from scratch
+        dask.config.set({"distributed.worker.multiprocessing-method": START_METHOD})
     # Processes that start here inherit blocked signals, which `dask_setup` unblocks.
-    with dask.config.set(SETTINGS), _signals_blocked(ENDING):
-        _choose_start_method()
+    with dask.config.set(SETTINGS), signals_blocked(ENDING):
         options = {
             "nthreads": 1,
             "memory_limit": parse_memory_limit(
@@ -151,82 +142,6 @@ def _dashboard_options(address: int | str | None) -> dict[str, Any]:
             f"dashboard-address is {address!r}; expected a port, such as 8787, or host:port"
         )
     return {"dashboard": True, "dashboard_address": f"{host or LOOPBACK}:{port}"}
-
-
-# --- processes --------------------------------------------------------------------------------
-
-
-class _Process(context.ForkServerProcess):
-    """A process that does not import the main script of its parent, unlike Python's own.
-
-    A script without ``if __name__ == "__main__":`` would run again in every worker. Workers do not
-    need it, since Dask sends functions of a script by value.
-    """
-
-    _starting = threading.Lock()
-
-    def start(self) -> None:
-        """Start while an empty module without a name or file stands in for the main script."""
-        with self._starting:
-            script = sys.modules["__main__"]
-            sys.modules["__main__"] = types.ModuleType("__main__")
-            try:
-                super().start()
-            finally:
-                sys.modules["__main__"] = script
-
-
-class _Context(context.ForkServerContext):
-    Process = _Process
-
-
-# `multiprocessing` has no public function to add a start method; joblib adds its own like this.
-vars(context)["_concrete_contexts"][START_METHOD] = _Context()
-
-
-def _choose_start_method() -> None:
-    """Let workers be forked from a process without threads that has imported what they need."""
-    for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
-        if value is not None:  # a nanny would set them only after BLAS is loaded
-            os.environ.setdefault(name, str(value))
-    if sys.platform == "linux":  # elsewhere system libraries are not safe to fork
-        forkserver.set_forkserver_preload([FORKED])
-    with contextlib.suppress(OSError):  # without a socket, Dask starts each process from scratch
-        forkserver.ensure_running()
-        dask.config.set({"distributed.worker.multiprocessing-method": START_METHOD})
-
-
-def pool_of_server(processes: int) -> ProcessPoolExecutor | None:
-    """A pool of processes for other work, forked like the workers of a local cluster.
-
-    None if no local cluster was started in this process. They ignore Ctrl-C, which ends this
-    process, and end with it.
-    """
-    if dask.config.get("distributed.worker.multiprocessing-method") != START_METHOD:
-        return None
-    return ProcessPoolExecutor(processes, _Context(), initializer=_end_with_parent)
-
-
-def _end_with_parent() -> None:
-    """End this process as soon as its parent has ended, even if that was killed."""
-
-    def wait() -> None:
-        if (parent := parent_process()) is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-@contextlib.contextmanager
-def _signals_blocked(signals: Collection[signal.Signals]) -> Iterator[None]:
-    """Block signals in this thread and in the threads and processes that it starts."""
-    resource_tracker.ensure_running()  # first, since its start would unblock the signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask_setup(worker: Worker) -> None:

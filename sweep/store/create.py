@@ -61,16 +61,18 @@ if TYPE_CHECKING:
     from systems.base import System
 
 
-def create_or_grow_store(
+@contextlib.contextmanager
+def creating_or_growing_store(
     store: Store,
     study: "Study",
     entries: "Sequence[ExperimentDiff]",
     check: WriteCheck = lambda: None,
-) -> bool:
-    """Create the store, or grow it to hold the runs of the study.
+) -> Iterator[bool]:
+    """Create the store, or grow it to hold the runs of the study: a context manager.
 
-    A new store appears atomically and complete. An existing one gets its new rows first, and
-    their ids last.
+    A new store is made on entry, and appears at the end of ``with``, atomically and complete. An
+    existing one grows there: it gets its new rows first, and their ids last. An exception within
+    ``with`` leaves all as it was.
 
     Parameters
     ----------
@@ -81,8 +83,8 @@ def create_or_grow_store(
     check : callable
         Raises unless this process still holds the lease; called before each change.
 
-    Returns
-    -------
+    Yields
+    ------
     bool
         Whether the store is new.
     """
@@ -90,13 +92,14 @@ def create_or_grow_store(
     if existing is None:
         with creating_store_atomically(store, check) as made:
             grow_store_to_study(made, study, entries)
-        return True
+            yield True
+        return
+    yield False
     if store.in_bucket:
         check()
         store.half_made_sign.unlink()  # the store is complete, but its creation was interrupted
     if not _is_store_up_to_date(store, existing, study, entries):
         grow_store_to_study(store, study, entries, check)
-    return False
 
 
 @contextlib.contextmanager

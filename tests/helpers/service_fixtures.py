@@ -63,12 +63,16 @@ def own_configuration(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def brief_probes():
-    """Probes that measure little, once: a plan need not be good to be tried."""
-    from sweep.campaign import probe
+    """Probes that measure little, once: a plan need not be good to be tried.
+
+    Their kernels are compiled in this process alone, as `conftest.pytest_configure` has it.
+    """
+    from sweep.campaign import plan, probe
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probe, "REPEATS", 1)
         patch.setattr(probe, "MOST_SECONDS", probe.LEAST_SECONDS)
+        patch.setattr(plan, "compiling_on_all_cores", lambda probes: contextlib.nullcontext([]))
         yield
 
 
@@ -207,7 +211,7 @@ class Lent:
 def lent(cluster):
     """Within ``with lent():`` a local cluster is the shared one, which need not start."""
     from sweep.clusters import connect as starting
-    from sweep.clusters import local
+    from sweep.clusters import processes
 
     @contextlib.contextmanager
     def lend():
@@ -215,7 +219,7 @@ def lent(cluster):
             shared = Lent(cluster.cluster)
             patch.setattr(starting, "start_local_cluster", lambda *arguments, **options: shared)
             # This process has imported what draws, which others would have to.
-            patch.setattr(local, "pool_of_server", lambda processes: None)
+            patch.setattr(processes, "pool_of_server", lambda processes: None)
             yield
 
     return lend

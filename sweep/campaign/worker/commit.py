@@ -302,8 +302,11 @@ class TaskRows:
         """Write a record of rows with a half-open range of samples."""
         self._attempt.check()
         columns, span = {}, (slice(None), slice(*samples))
+        at: NDArray[np.intp] | slice = indices
+        if indices[-1] - indices[0] == len(indices) - 1:  # without gaps: not copied
+            at = slice(int(indices[0]), int(indices[-1]) + 1)
         for name in names:
-            values = self.columns[name][indices]
+            values = self.columns[name][at]
             if name == END:  # its column is as wide as the largest integrator of the study needs
                 used = np.flatnonzero(~np.isnan(values).all(axis=0))
                 values = values[:, : used.max(initial=-1) + 1]

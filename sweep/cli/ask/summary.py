@@ -89,7 +89,7 @@ def print_run_summary(store: Store, workers: int = 0) -> None:
 def _helpers(store: Store, workers: int) -> Iterator[Executor | None]:
     """Context manager for processes that draw beside this one, which open the store at once."""
     cores = min(workers, os.cpu_count() or 1, MOST_PROCESSES)
-    if cores < 2 or (pool := sweep.clusters.local.pool_of_server(cores - 1)) is None:
+    if cores < 2 or (pool := sweep.clusters.processes.pool_of_server(cores - 1)) is None:
         yield None
         return
     try:

@@ -53,6 +53,7 @@ def run(
     """
     loaded, opened = sweep.store.resolve_study_and_store(study, store, trust_plugins)
     click.echo(f"Store: {opened}", err=as_json)
+    sweep.clusters.processes.keep_fork()  # before there are threads
     run_options["watcher"] = terminal = Terminal(loaded.name, as_json)
     outcome, decisions = sweep.run(loaded, opened, **run_options), None
     if decide and outcome.complete:

@@ -16,6 +16,7 @@ import contextlib
 import functools
 import itertools
 import math
+import operator
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -59,6 +60,7 @@ from sweep.store.store import Store
 from sweep.study import variables
 
 MOST_LOADED = 2**26  # approximate bytes of records that are in memory at once
+AT_ONCE = 2  # arrays that are folded at once
 OTHER = "is not what was written there: it fails its checksum"
 
 
@@ -115,19 +117,20 @@ def _fold_shard_row(
         else:
             record.check()
     first, last = min(r.name.first for r in records), max(r.name.last for r in records)
-    written: Ledger = {}
-    directories: set[Path] = set()
-    for array in arrays.values():
-        if is_last := array.name == variables.SAMPLE_COUNT.name:
-            # Sync all directories before the counts, so that no count is durable before its data;
-            # all at once, since a single flush of the file system's journal suffices.
-            sync_directories(directories)
+
+    def folded(array: ArrayFiles, is_last: bool = False) -> Ledger:
+        put, written = functools.partial(put_records, array.name, records), Ledger()
         for index in _shards_over_samples(array, row, first, last):
-            put = functools.partial(put_records, array.name, records)
             written |= write_shard(array, index, put, ledger, check, syncs_directory=is_last)
-        if isinstance(array.directory, Path):
-            directories.add(array.directory)
-    return written
+        return written
+
+    *others, counts = arrays.values()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        parts = list(pool.map(folded, others))
+    # Sync all directories before the counts, so that no count is durable before its data; all at
+    # once, since a single flush of the file system's journal suffices.
+    sync_directories(array.directory for array in others if isinstance(array.directory, Path))
+    return functools.reduce(operator.or_, parts, folded(counts, is_last=True))
 
 
 def _shards_over_samples(array: ArrayFiles, row: int, first: int, last: int) -> Iterator[Index]:
