@@ -32,6 +32,7 @@ sys.dont_write_bytecode = False  # rewriting the assertions takes every process 
 gc.disable()  # until all is collected: it finds nothing there
 
 ROOT = Path(__file__).parents[1]
+FORKS = multiprocessing.get_context("fork")
 pytest_plugins = ("service_fixtures",)
 
 GENERATED = {
@@ -117,31 +118,38 @@ def pytest_runtest_makereport(item):
     return report
 
 
-FIRST = (  # files that take minutes, then folders of which many tests wait
-    "properties/test_precise_runs", "sweep/plugins/test_wrong_plugins",
-    "guide", "service", "sweep/clusters", "sweep/store/buckets", "sweep/campaign",
-    "integrators/diagnostics", "sweep",
+# Files whose tests take longest, or wait longest, are first of their kind.
+COMPUTING = ("properties/test_precise_runs", "properties", "integrators", "systems")
+WAITING = (
+    "sweep/plugins/test_wrong_plugins", "guide", "service", "sweep/clusters", "sweep/store/buckets",
+    "sweep/campaign", "",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out the slow tests, and begin with the files whose tests take longest.
+    """Leave out the slow tests; let files that compute and files that wait take turns.
 
-    So no process ends long before others.
+    So no core is idle while processes wait, and none ends long before others.
     """
     if not cases.everything:
         slow = [item for item in items if item.get_closest_marker("slow")]
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
+    places = {}
+    for path in dict.fromkeys(item.path for item in items):
+        name = path.relative_to(ROOT / "tests").as_posix()
+        kind = COMPUTING if name.startswith(COMPUTING) else WAITING
+        rank = next(rank for rank, start in enumerate(kind) if name.startswith(start))
+        places.setdefault(kind, []).append((rank, path))
+    turns = {
+        path: number / len(files)
+        for files in places.values()
+        for number, (_, path) in enumerate(sorted(files))
+    }
+    items.sort(key=lambda item: turns[item.path])
 
-    def place(item):
-        file = item.path.relative_to(ROOT / "tests").as_posix()
-        return next((i for i, name in enumerate(FIRST) if file.startswith(name)), len(FIRST))
 
-    items.sort(key=place)
-
-
-MOST_KERNELS = 100  # that one fork compiles: its memory grows with them
+MOST_MEMORY = 1.1e9  # bytes of a process that compiles one more kernel itself
 
 
 def pytest_collection_finish(session):
@@ -161,16 +169,34 @@ def pytest_collection_finish(session):
         count = min(process["workercount"], len(os.sched_getaffinity(0)))
         # Scalars and lanes in turn: they share nothing.
         labels = sorted(compilings)[number::count] if number < count else []
-        for begin in range(0, len(labels), MOST_KERNELS):
-            part = [compilings[label] for label in labels[begin : begin + MOST_KERNELS]]
-            compiler = multiprocessing.get_context("fork").Process(target=_compile, args=(part,))
-            compiler.start()
-            compiler.join()
+        own, begun = [compilings[label] for label in labels], FORKS.Value("i", 0, lock=False)
+        while begun.value < len(own):
+            _fork(_compile, own, begun)
     gc.set_threshold(50_000, 20, 50)  # Dask is called back at each collection
     gc.enable()
 
 
-MOST_MEMORY = 1.1e9  # bytes of a process that compiles its kernels itself
+def _fork(function, *arguments):
+    """Call a function in a fork, and wait for its end."""
+    fork = FORKS.Process(target=function, args=arguments)
+    fork.start()
+    fork.join()
+
+
+def _compile(compilings, begun):
+    """Compile in turn from the one that nobody has begun, until much memory is used."""
+    while begun.value < len(compilings):
+        begun.value += 1
+        compilings[begun.value - 1]()
+        gc.collect()
+        gc.freeze()  # what the next one shares is not looked through again
+        if _memory() > MOST_MEMORY:
+            break
+
+
+def _memory():
+    """The most bytes that this process had."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 class _Missing(Exception):
@@ -192,24 +218,12 @@ def _in_a_fork(compile_kernel):
     @functools.wraps(compile_kernel)
     def compiled(kernel, element):
         is_main = threading.current_thread() is threading.main_thread()
-        used = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        if used > MOST_MEMORY and os.getpid() == process and is_main:
+        if _memory() > MOST_MEMORY and os.getpid() == process and is_main:
             try:
                 with kernels.checking(kernels._check.get(), _refuse):
                     return compile_kernel(kernel, element)
             except _Missing:
-                compiler = multiprocessing.get_context("fork").Process(
-                    target=compile_kernel, args=(kernel, element)
-                )
-                compiler.start()
-                compiler.join()
+                _fork(compile_kernel, kernel, element)
         return compile_kernel(kernel, element)
 
     return compiled
-
-
-def _compile(compilings):
-    for compiling in compilings:
-        compiling()
-        gc.collect()
-        gc.freeze()  # what the next one shares is not looked through again

@@ -349,6 +349,11 @@ def mechanical_cases():
     return [case for case in cases() if case.mechanical]
 
 
+def layout_cases():
+    """Those of `LAYOUTS`."""
+    return [case for case in cases() if case.label in LAYOUTS]
+
+
 def spin_cases():
     """Those whose states are spins."""
     return [case for case in cases() if isinstance(case.system, SpinSystem)]
@@ -514,13 +519,20 @@ ALIKE += ("collective_gauss2", "rattle_su2")
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
 TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")
-# Of the four ways to run it on (q, ω) or (q, q̇), all but `ANYWHERE` meet two.
-WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
-# Lie group methods know a system by its generator and its action alone. One meets everything, one
-# of the other kernel every default; the rest are these two over other constants, a cut series
+# (q, q̇), what moves (q, ω) along an action, and projections are one code around the functions of a
+# system on spheres: they meet the layouts of inertia, with a force and without, time and scratch.
+LAYOUTS = (
+    "spherical_pendulum_chain", "spherical_pendulum_chain.2", "nbody_sphere", "nbody_sphere.2",
+    "forced_pendulum_chain", "driven_chain",
+)  # fmt: skip
+# Lie group methods know a system by its generator and its action alone. One meets everything else,
+# one of the other kernel every default; the rest are these two over other constants, a cut series
 # beside them one more pair of kernels.
 LIE_GROUP = {"rkmk4": "all", "cf4": "defaults"}
 ANYWHERE = ("spherical_pendulum_chain", "free_rigid_body")
+# An explicit adaptive method meets everything in the first of these ways, `LAYOUTS` in the second
+# too, and there in all four.
+WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 # In (q, π) the first of those meets the layouts of inertia and a force, and the other, with an
 # adaptive one, a chain.
 HAMILTONIAN = {
@@ -534,7 +546,7 @@ HAMILTONIAN = {
 SEMIDIRECT = {  # both groups
     "rkmk4": ("heavy_top", "heavy_top.2"), "cf4": ("heavy_top",), "cf32a": ("heavy_top.2",),
 }  # fmt: skip
-# Adaptive ones meet one case of each action, and rkmk54 three of its eight ways.
+# Adaptive ones, and SciPy's, meet one case of each action, and rkmk54 three of its eight ways.
 OF_EVERY_ACTION = (*ANYWHERE, "forced_pendulum_chain", "free_rigid_body.2")
 RKMK54_WAYS = (
     ("algebra", "dense", "exact"), ("algebra", "dense", "truncated"), ("metric", "land", "exact"),
@@ -555,10 +567,16 @@ def _is_met(integrator, case):
         return integrator.composition.stages <= LONG
     if name in TABLEAUS:
         return case.label in ANYWHERE
+    if name.startswith("scipy_"):
+        return case.label in OF_EVERY_ACTION
+    generic = options.get("formulation") == "q_qdot" or integrator.modifier.startswith("projected")
+    if generic and case.mechanical and case.label not in LAYOUTS:
+        return False
     if HomogeneousFlow in integrator.method.forms:
         return _is_met_by_lie_group(integrator, case)
-    if name in WAYS and case.label not in ANYWHERE and case.mechanical:
-        return (options["formulation"], options["output"]) in WAYS[name]
+    if name in WAYS and case.label not in ANYWHERE:
+        way = (options["formulation"], options["output"])
+        return way in WAYS[name][: 1 + case.mechanical]
     return True
 
 
@@ -577,6 +595,8 @@ def _is_met_by_lie_group(integrator, case):
     meets = LIE_GROUP.get(name, "few")
     if options.get("dexpinv") == "truncated":
         return name == "rkmk4" and case.label in ANYWHERE
+    if case.mechanical and case.label not in LAYOUTS:
+        return False
     everything = meets == "all" or (meets == "defaults" and not case.variant)
     return everything or case.label in ANYWHERE
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import mechanical_cases, parameters
+from cases import layout_cases, parameters
 
 import integrators
 import systems
@@ -46,9 +46,7 @@ def motion(case, state, t):
 
 @pytest.mark.parametrize(
     "any_case",
-    parameters(
-        mechanical_cases(), lambda case: str(case) in ("forced_pendulum_chain", "nbody_sphere")
-    ),
+    parameters(layout_cases(), lambda case: str(case) in ("forced_pendulum_chain", "nbody_sphere")),
 )
 def test_formulations_describe_one_motion(any_case):
     for state in states_of(any_case):
