@@ -21,7 +21,7 @@ from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
-from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT, Tableau
+from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT, VERNER9, Tableau
 
 STAGES = 4  # that have scratch at least: methods of fewer share the inlined loops of that many
 
@@ -173,3 +173,6 @@ RK2_HEUN = explicit_method(
     "rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN, ("heun1900",)
 )
 RK4 = explicit_method("rk4", "the classical Runge–Kutta method", 4, KUTTA4, ("kutta1901",))
+RK9 = explicit_method(
+    "rk9", "Verner's Runge–Kutta method of order 9, in 15 stages", 9, VERNER9, ("verner2010",)
+)

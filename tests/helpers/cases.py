@@ -513,7 +513,7 @@ ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint"
 ALIKE += ("collective_gauss2", "rattle_su2")
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
-TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")
+TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk9", "rk45+fixed")
 # Of the four ways to run it on (q, ω) or (q, q̇), all but `ANYWHERE` meet two.
 WAYS = {"rk45": (("q_omega", "dense"), ("q_qdot", "land"))}
 # Lie group methods know a system by its generator and its action alone. One meets everything, one
