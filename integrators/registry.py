@@ -16,7 +16,7 @@ from integrators.methods.midpoints import ALL_MIDPOINTS
 from integrators.methods.munthe_kaas import RKMK_METHODS
 from integrators.methods.munthe_kaas_pairs import RKMK, RKMK54
 from integrators.methods.ode45 import RK45
-from integrators.methods.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4
+from integrators.methods.runge_kutta import RK2_HEUN, RK2_MIDPOINT, RK4, RK9
 from integrators.methods.splitting import SPLITTING
 from integrators.methods.symplectic_lie_group import SYMPLECTIC_LIE_GROUP
 from integrators.methods.variational import VARIATIONAL
@@ -38,6 +38,7 @@ ALL_INTEGRATORS = (
     RK2_MIDPOINT,
     RK2_HEUN,
     RK4,
+    RK9,
     RK45,
     DOP853,
     *SCIPY_SOLVERS,

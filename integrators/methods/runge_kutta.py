@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from integrators.compiler.kernels import Kernel
+from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import fma
 from integrators.compiler.vectors import axpy, get, increment, scale
 from integrators.compiler.views import flattened, rows_of, tail
@@ -21,7 +21,7 @@ from integrators.solvers.failures import fail, is_finite, poison
 from integrators.status import NOT_FINITE
 from integrators.stepping.loop import method_signature
 from integrators.stepping.problem import Problem
-from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT, Tableau
+from integrators.tableaux.butcher import HEUN, KUTTA4, MIDPOINT, VERNER9, Tableau
 
 STAGES = 4  # that have scratch at least: methods of fewer share the inlined loops of that many
 
@@ -36,6 +36,43 @@ def work_size(rows: int, stages: int) -> int:
     return 3 * rows * (stages + 1)
 
 
+@inlined
+def _next_used(weights, r, count):
+    """The first place from `r` on whose weight is not 0; `count` or more where there is none."""
+    while r < count and weights[r] == 0.0:
+        r += 1
+    return r
+
+
+@inlined
+def _fill_argument(work, size, start, weights, s, h):
+    """The state plus h times the weighted slopes before stage `s`, into the front of `work`.
+
+    By four slopes at a time, since what is loaded and stored between takes longer than sums.
+    """
+    base, r = start, _next_used(weights, 0, s)
+    if r >= s:
+        for i in range(size):
+            work[i] = start[i]
+    while r < s:
+        one, a, second = tail(work, size * (r + 1)), h * weights[r], _next_used(weights, r + 1, s)
+        third = _next_used(weights, second + 1, s)
+        fourth = _next_used(weights, third + 1, s)
+        if fourth < s:
+            two, b = tail(work, size * (second + 1)), h * weights[second]
+            three, c = tail(work, size * (third + 1)), h * weights[third]
+            four, d = tail(work, size * (fourth + 1)), h * weights[fourth]
+            for i in range(size):
+                total = fma(b, two[i], fma(a, one[i], base[i]))
+                work[i] = fma(d, four[i], fma(c, three[i], total))
+            r = _next_used(weights, fourth + 1, s)
+        else:
+            for i in range(size):
+                work[i] = fma(a, one[i], base[i])
+            r = second
+        base = work
+
+
 def _advance(
     field, projection, unused, t0, h, first, count, constants, options, y, memory, p, work, report
 ):
@@ -46,20 +83,7 @@ def _advance(
     for k in range(first, first + count):
         for s in range(stages):
             weights = tail(constants, 2 * stages + s * stages)
-            begun = False
-            for r in range(s):
-                if weights[r] != 0.0:
-                    slope, share = tail(work, 3 * size * (r + 1)), h * weights[r]
-                    if begun:
-                        for i in range(3 * size):
-                            work[i] = fma(share, slope[i], work[i])
-                    else:
-                        for i in range(3 * size):
-                            work[i] = fma(share, slope[i], start[i])
-                    begun = True
-            if not begun:
-                for i in range(3 * size):
-                    work[i] = start[i]
+            _fill_argument(work, 3 * size, start, weights, s, h)
             slope = rows_of(work, 3 * size * (s + 1), size)
             field(t0 + k * h + constants[stages + s] * h, argument, p, slope, scratch)
         for i in range(size):
@@ -149,3 +173,6 @@ RK2_HEUN = explicit_method(
     "rk2_heun", "Heun's method, the explicit trapezoidal rule", 2, HEUN, ("heun1900",)
 )
 RK4 = explicit_method("rk4", "the classical Runge–Kutta method", 4, KUTTA4, ("kutta1901",))
+RK9 = explicit_method(
+    "rk9", "Verner's Runge–Kutta method of order 9, in 15 stages", 9, VERNER9, ("verner2010",)
+)

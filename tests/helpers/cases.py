@@ -518,7 +518,7 @@ ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint"
 ALIKE += ("collective_gauss2", "rattle_su2")
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
-TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk45+fixed")
+TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk9", "rk45+fixed")
 # (q, q̇), what moves (q, ω) along an action, and projections are one code around the functions of a
 # system on spheres: they meet the layouts of inertia, with a force and without, time and scratch.
 LAYOUTS = (
