@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from integrators import status as status_of
 from integrators.compiler import elements
-from integrators.compiler.lanes import WIDTH
 from integrators.diagnostics.stability import warn_if_unstable
 from integrators.errors import InputError, check_known, check_number, check_whole
 from integrators.forms.flows import SystemOrForm
@@ -26,6 +25,8 @@ from integrators.stepping.adaptive import (
 from integrators.stepping.batch import counters_of, run_batch, steps_per_interval
 from integrators.stepping.formulations import to_stored_states
 from integrators.stepping.problem import Problem
+
+TOGETHER = 64  # members that a call of a kernel computes; Ctrl-C ends a run between two
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,7 @@ def integrate(
         An integrator made by `integrators.get`.
     state : array_like, shape (rows, 3) or (members, rows, 3)
         Initial state: (q, ω) of a mechanical system (the row for the work of a force may be left
-        out), spins, or the rows that the system defines. Several members run in lanes, eight at a
-        time.
+        out), spins, or the rows that the system defines. Several members run in lanes.
     duration : float
         Duration in the system's unit of time. With a fixed step it may be negative, for
         integration backwards in time.
@@ -223,9 +223,12 @@ def _integrate_with_fixed_step(
     if problem.elements[0] is not elements.DOUBLE:  # steps fill the duration, which is no double
         exact = to_precise(float(duration)) / (samples * steps)
     batches = [
-        run_batch(problem, members[i : i + WIDTH], exact, steps, samples, start_time=times[0])
-        for i in range(0, len(members), WIDTH)
-    ]
+        run_batch(
+            problem, members[i : i + TOGETHER], exact, steps, samples, start_time=times[0],
+            wide=True,
+        )
+        for i in range(0, len(members), TOGETHER)
+    ]  # fmt: skip
     report = np.concatenate([batch.report for batch in batches])
     states = np.concatenate([batch.states for batch in batches])
     return (

@@ -4,6 +4,7 @@
 |---|---|---|
 | double | a float64 | itself |
 | lanes | eight float64, one of each of eight trajectories | one more axis of 8 |
+| wide lanes | sixteen float64, of states so small that eight wait for one another | one of 16 |
 | tangents | a float64 and its derivatives in eight directions | one more axis of 9 |
 | double-double | the sum of two float64, 31 digits | one more axis of 2 |
 
@@ -19,7 +20,7 @@ import numpy as np
 from numba.core import types
 
 from integrators.compiler.double_double import double_double, double_double_lanes
-from integrators.compiler.lanes import ALIGNMENT, WIDTH, lane, number_of
+from integrators.compiler.lanes import ALIGNMENT, WIDTH, LaneType, lane, number_of
 from integrators.compiler.tangents import COUNT, tangents
 from integrators.compiler.views import array_view
 
@@ -54,6 +55,7 @@ class Element:
 
 DOUBLE = Element("double", types.float64, ())
 LANES = Element("lanes", lane, (WIDTH,), trajectories=WIDTH)
+WIDE_LANES = Element("wide lanes", LaneType(2 * WIDTH), (2 * WIDTH,), trajectories=2 * WIDTH)
 TANGENTS = Element("tangents", tangents, (1 + COUNT,))
 DOUBLE_DOUBLE = Element("double-double", double_double, (2,), (2,))
 DOUBLE_DOUBLE_LANES = Element(

@@ -1,4 +1,4 @@
-"""Lanes: a vector of eight float64 as one Numba number.
+"""Lanes: a vector of eight float64, or of another number of them, as one Numba number.
 
 A kernel is written once, in the vocabulary of this module, and compiles for every element type
 (see `elements`): ``float64`` (one trajectory), `lane` (eight trajectories side by side, the LLVM
@@ -35,17 +35,17 @@ ALIGNMENT = 64  # bytes: a cache line, and one vector of eight float64
 
 FLOAT64 = ir.DoubleType()
 VECTOR = ir.VectorType(FLOAT64, WIDTH)
-_MASK = ir.VectorType(ir.IntType(1), WIDTH)
 _INDEX = ir.IntType(32)
 
 
 class LaneType(types.Type):
-    """Eight float64; scalars convert to it by being repeated."""
+    """Some float64 side by side, by default eight; scalars convert to it by being repeated."""
 
     wide = True
 
-    def __init__(self) -> None:
-        super().__init__(name="lane")
+    def __init__(self, width: int = WIDTH) -> None:
+        self.width = width
+        super().__init__(name="lane" if width == WIDTH else f"lane_of_{width}")
 
     def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         """Let a real scalar stand where a lane is expected."""
@@ -57,10 +57,11 @@ class LaneType(types.Type):
 
 
 class MaskType(types.Type):
-    """Eight truth values."""
+    """As many truth values."""
 
-    def __init__(self) -> None:
-        super().__init__(name="lane_mask")
+    def __init__(self, width: int = WIDTH) -> None:
+        self.width = width
+        super().__init__(name=f"mask_of_{width}")
 
 
 _SCALARS = (types.Float, types.Integer)
@@ -87,13 +88,13 @@ def _are_lanes(*kinds: types.Type) -> bool:
 @register_model(LaneType)
 class _LaneModel(models.PrimitiveModel):
     def __init__(self, dmm: DataModelManager, fe_type: types.Type) -> None:
-        super().__init__(dmm, fe_type, VECTOR)
+        super().__init__(dmm, fe_type, ir.VectorType(FLOAT64, fe_type.width))
 
 
 @register_model(MaskType)
 class _MaskModel(models.PrimitiveModel):
     def __init__(self, dmm: DataModelManager, fe_type: types.Type) -> None:
-        super().__init__(dmm, fe_type, _MASK)
+        super().__init__(dmm, fe_type, ir.VectorType(ir.IntType(1), fe_type.width))
 
 
 def wide_of(element: types.Type) -> types.Type:
@@ -103,7 +104,8 @@ def wide_of(element: types.Type) -> types.Type:
 
 def scalar_of(element: types.Type) -> types.Type:
     """Numba type of a single number of an element type, also for lanes."""
-    return types.float64 if element in (types.float64, lane) else element.family.scalar
+    known = element is types.float64 or isinstance(element, LaneType)
+    return types.float64 if known else element.family.scalar
 
 
 def number_of(element: types.Type) -> types.Type:
@@ -129,41 +131,51 @@ def array(element: types.Type, ndim: int) -> types.Array:
 # --- conversion and arithmetic ---------------------------------------------------------------
 
 
-def _splat(builder: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
-    vector = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), scalar, _INDEX(0))
-    zeros = ir.Constant(ir.VectorType(_INDEX, WIDTH), None)
-    return builder.shuffle_vector(vector, ir.Constant(VECTOR, ir.Undefined), zeros)
+def _splat(builder: ir.IRBuilder, scalar: ir.Value, width: int = WIDTH) -> ir.Value:
+    undefined = ir.Constant(ir.VectorType(FLOAT64, width), ir.Undefined)
+    vector = builder.insert_element(undefined, scalar, _INDEX(0))
+    zeros = ir.Constant(ir.VectorType(_INDEX, width), None)
+    return builder.shuffle_vector(vector, undefined, zeros)
 
 
 @lower_cast(types.Float, LaneType)
 @lower_cast(types.Integer, LaneType)
 def _cast_scalar_to_lane(context, builder, fromty, toty, value):
-    return _splat(builder, context.cast(builder, value, fromty, types.float64))
+    return _splat(builder, context.cast(builder, value, fromty, types.float64), toty.width)
+
+
+def _lane_among(args: Sequence[types.Type]) -> LaneType | None:
+    """The type of the lanes among lanes and scalars; None of others, and of scalars alone."""
+    found = {arg for arg in args if isinstance(arg, LaneType)}
+    if len(found) != 1 or not all(isinstance(arg, (LaneType, *_SCALARS)) for arg in args):
+        return None
+    return found.pop()
 
 
 class _BinaryTemplate(AbstractTemplate):
-    result = lane
+    result: type[types.Type] = LaneType
 
     def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
-        if kws or len(args) != 2 or lane not in args:
+        own = _lane_among(args)
+        if kws or len(args) != 2 or own is None:
             return None
-        if all(arg is lane or isinstance(arg, _SCALARS) for arg in args):
-            return signature(self.result, lane, lane)
-        return None
+        return signature(self.result(own.width), own, own)
 
 
 class _ComparisonTemplate(_BinaryTemplate):
-    result = mask
+    result = MaskType
 
 
-class _MaskTemplate(AbstractTemplate):
+class _SameTemplate(AbstractTemplate):
+    kind: type[types.Type] = LaneType
+
     def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
-        return signature(mask, *args) if not kws and set(args) == {mask} else None
+        is_same = not kws and len(set(args)) == 1 and isinstance(args[0], self.kind)
+        return signature(args[0], *args) if is_same else None
 
 
-class _UnaryTemplate(AbstractTemplate):
-    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
-        return signature(lane, lane) if not kws and args == (lane,) else None
+class _MaskTemplate(_SameTemplate):
+    kind = MaskType
 
 
 def _register(
@@ -204,25 +216,18 @@ def _register_operators() -> None:
             lambda builder, a, b, op=instruction: getattr(builder, op)(a, b),
         )
     _register(_MaskTemplate, operator.invert, (MaskType,), lambda builder, a: builder.not_(a))
-    _register(_UnaryTemplate, operator.neg, (LaneType,), lambda builder, a: builder.fneg(a))
+    _register(_SameTemplate, operator.neg, (LaneType,), lambda builder, a: builder.fneg(a))
     _register(
-        _UnaryTemplate, abs, (LaneType,), lambda builder, a: _vector_intrinsic(builder, "fabs", a)
+        _SameTemplate, abs, (LaneType,), lambda builder, a: _llvm_intrinsic(builder, "fabs", a)
     )
 
 
-def _vector_intrinsic(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
-    return _llvm_intrinsic(builder, f"llvm.{name}.v{WIDTH}f64", VECTOR, values)
-
-
-def _scalar_intrinsic(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
-    return _llvm_intrinsic(builder, f"llvm.{name}.f64", FLOAT64, values)
-
-
-def _llvm_intrinsic(
-    builder: ir.IRBuilder, name: str, kind: ir.Type, values: Sequence[ir.Value]
-) -> ir.Value:
+def _llvm_intrinsic(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
+    """A call of LLVM's function of doubles, or of vectors of them, of that name."""
+    kind = values[0].type
+    of = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
     function_type = ir.FunctionType(kind, [kind] * len(values))
-    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    function = cgutils.get_or_insert_function(builder.module, function_type, f"llvm.{name}.{of}")
     return builder.call(function, values)
 
 
@@ -258,14 +263,17 @@ def _select_lanes(typingctx, condition, if_true, if_false):
     def emit(context, builder, sig, args):
         return builder.select(*args)
 
-    return lane(mask, lane, lane), emit
+    own = LaneType(condition.width)
+    return own(condition, own, own), emit
 
 
 @overload(select)
 def _select(condition, if_true, if_false):
-    if condition is mask and _are_lanes(if_true, if_false):
+    if not _are_lanes(if_true, if_false):
+        return None
+    if isinstance(condition, MaskType):
         return lambda condition, if_true, if_false: _select_lanes(condition, if_true, if_false)
-    return _select_scalar if condition is not mask and _are_lanes(if_true, if_false) else None
+    return _select_scalar
 
 
 def any_lane(condition):
@@ -307,29 +315,30 @@ def bits(condition):
 @intrinsic
 def _mask_bits(typingctx, condition):
     def emit(context, builder, sig, args):
-        packed = builder.bitcast(args[0], ir.IntType(WIDTH))
+        packed = builder.bitcast(args[0], ir.IntType(condition.width))
         return builder.zext(packed, ir.IntType(64))
 
-    return types.int64(mask), emit
+    return types.int64(condition), emit
 
 
 @overload(any_lane)
 def _any_lane(condition):
-    if condition is mask:
+    if isinstance(condition, MaskType):
         return lambda condition: _mask_bits(condition) != 0
     return any_lane
 
 
 @overload(all_lanes)
 def _all_lanes(condition):
-    if condition is mask:
-        return lambda condition: _mask_bits(condition) == 255
+    if isinstance(condition, MaskType):
+        every = (1 << condition.width) - 1
+        return lambda condition: _mask_bits(condition) == every
     return all_lanes
 
 
 @overload(bits)
 def _bits(condition):
-    if condition is mask:
+    if isinstance(condition, MaskType):
         return lambda condition: _mask_bits(condition)
     return bits
 
@@ -353,8 +362,7 @@ def sqrt(x):
 @intrinsic
 def _sqrt_any(typingctx, x):
     def emit(context, builder, sig, args):
-        call = _vector_intrinsic if sig.args[0] is lane else _scalar_intrinsic
-        return call(builder, "sqrt", *args)
+        return _llvm_intrinsic(builder, "sqrt", *args)
 
     return x(x), emit
 
@@ -404,20 +412,18 @@ def fma(a, b, c):
 @infer_global(fma)
 class _FmaTemplate(AbstractTemplate):
     def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
-        if kws or len(args) != 3 or not all(a is lane or isinstance(a, _SCALARS) for a in args):
+        number = _lane_among(args)
+        if number is None and all(isinstance(a, _SCALARS) for a in args):
+            number = types.float64
+        if kws or len(args) != 3 or number is None:
             return None
-        number = lane if lane in args else types.float64
         return signature(number, number, number, number)
 
 
 @lower_builtin(fma, LaneType, LaneType, LaneType)
-def _fma_of_lanes(context, builder, sig, args):
-    return _vector_intrinsic(builder, "fma", *args)
-
-
 @lower_builtin(fma, types.Float, types.Float, types.Float)
-def _fma_of_numbers(context, builder, sig, args):
-    return _scalar_intrinsic(builder, "fma", *args)
+def _lower_fma(context, builder, sig, args):
+    return _llvm_intrinsic(builder, "fma", *args)
 
 
 @intrinsic
@@ -425,7 +431,7 @@ def _extract(typingctx, vector, index):
     def emit(context, builder, sig, args):
         return builder.extract_element(args[0], builder.trunc(args[1], _INDEX))
 
-    return types.float64(lane, types.int64), emit
+    return types.float64(vector, types.int64), emit
 
 
 @intrinsic
@@ -433,7 +439,7 @@ def _insert(typingctx, vector, value, index):
     def emit(context, builder, sig, args):
         return builder.insert_element(args[0], args[1], builder.trunc(args[2], _INDEX))
 
-    return lane(lane, types.float64, types.int64), emit
+    return vector(vector, types.float64, types.int64), emit
 
 
 _EACH_LANE = """``math.{}``, lane by lane; NaN outside the domain, −∞ for the logarithm of 0.
@@ -466,12 +472,13 @@ def _each_lane(function: Callable[[float], float]) -> Callable[[Any], Any]:
     def choose(x):
         if not _are_lanes(x):
             return None
-        if x is not lane:
+        if not isinstance(x, LaneType):
             return lambda x: function(x)
+        width = x.width
 
         def by_lane(x):
             result = x
-            for i in range(WIDTH):
+            for i in range(width):
                 result = _insert(result, function(_extract(x, i)), i)
             return result
 
@@ -599,7 +606,7 @@ def lane_of(x, i):
 
 @overload(lane_of)
 def _lane_of(x, i):
-    if x is lane:
+    if isinstance(x, LaneType):
         return lambda x, i: _extract(x, i)
     return None if _is_wide(x) else (lambda x, i: x)
 
@@ -611,7 +618,7 @@ def with_lane(x, i, value):
 
 @overload(with_lane)
 def _with_lane(x, i, value):
-    if x is lane and _are_lanes(value):
+    if isinstance(x, LaneType) and _are_lanes(value):
         return lambda x, i, value: _insert(x, value, i)
     return None if _is_wide(x) else (lambda x, i, value: value)
 

@@ -109,15 +109,18 @@ def _as_lanes(builder, source):
 
 
 def members(elements):
-    """View an array ``(…)`` of elements as numbers ``(…, width)``: 8 for lanes, 1 for scalars."""
+    """View an array ``(…)`` of elements as numbers ``(…, width)``: a lane's, or 1 for scalars."""
     return elements[..., None]
 
 
 @view(members, lambda elements: array(scalar_of(elements.dtype), elements.ndim + 1))
 def _members(builder, source):
-    wide = isinstance(source.data.type.pointee, (ir.VectorType, ir.ArrayType))
-    width = ir.IntType(64)(WIDTH if wide else 1)
-    return source.data, [*cgutils.unpack_tuple(builder, source.shape), width]
+    kind, width = source.data.type.pointee, 1
+    if isinstance(kind, ir.VectorType):
+        width = kind.count
+    elif isinstance(kind, ir.ArrayType):
+        width = WIDTH
+    return source.data, [*cgutils.unpack_tuple(builder, source.shape), ir.IntType(64)(width)]
 
 
 def flattened(y):

@@ -34,7 +34,7 @@ import numpy as np
 
 from integrators.compiler.kernels import Kernel, inlined
 from integrators.compiler.lanes import select
-from integrators.compiler.vectors import axpy, dot, get, lacking, put
+from integrators.compiler.vectors import add, axpy, dot, get, lacking, put, sub
 from integrators.compiler.views import rows_of, tail
 from integrators.forms.cotangent import CotangentHamiltonian
 from integrators.forms.flows import HomogeneousFlow, SplitFlow
@@ -74,13 +74,16 @@ def _note_lengths(kept, w, lengths):
 
 @inlined
 def _fold(w, low):
-    """The sum w + low into w, what that loses into `low`."""
+    """The sum w + low into w, what that loses into `low`; whether every number of w is finite."""
+    total = sub(get(w, 0), get(w, 0))
     for i in range(w.shape[0]):
-        for c in range(3):
-            old, gained = w[i, c], low[i, c]
-            new = old + gained
-            low[i, c] = gained - (new - old)
-            w[i, c] = new
+        old, gained = get(w, i), get(low, i)
+        new = add(old, gained)
+        put(low, i, sub(gained, sub(new, old)))
+        put(w, i, new)
+        total = add(total, new)
+    every = total[0] + total[1] + total[2]
+    return every - every <= 0.0
 
 
 @inlined
@@ -105,16 +108,6 @@ def _straighten(w, low, first):
         product = dot(a, b) + dot(a, get(low, j)) + dot(get(low, i), b)
         put(low, i, axpy(-0.5 * product, b, get(low, i)))
         put(low, j, axpy(-0.5 * product, a, get(low, j)))
-
-
-@inlined
-def _is_finite(w):
-    """Whether every number of the state is finite: whether their sum is."""
-    x, y, z = get(w, 0)
-    for i in range(1, w.shape[0]):
-        x, y, z = x + w[i, 0], y + w[i, 1], z + w[i, 2]
-    total = x + y + z
-    return total - total <= 0.0
 
 
 @functools.cache
@@ -185,20 +178,18 @@ def advance(flow: Kernel, rotations: tuple[int, ...]) -> Kernel:
                 open_share = back
                 passed += forth + back
                 if s % STAGES == STAGES - 1 or s == to_do - 1:
-                    _fold(w, low)
+                    ok = _fold(w, low)
                     turn = (step * folds + s // STAGES) % TURNS
                     _restore(w, low, lengths, turn)
                     if count_of_rotations > 0 and turn == TURNS - 1:
                         for row in rotated:
                             _straighten(w, low, row)
-            ok = _is_finite(w)
             fail(report, ok, NOT_FINITE, min(step, first + count - 1), math.nan)
             poison(w, ok)
         for i in range(n):
             put(y, i, get(w, i))
             put(lost, i, get(low, i))
         if processor > 0:
-            ok = _is_finite(w)
             for i in range(n):
                 put(w, i, get(kept, i))
                 put(low, i, get(kept_low, i))

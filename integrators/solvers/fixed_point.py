@@ -15,6 +15,8 @@ error of round-off's size is left: so where it takes more than `PLAIN` evaluatio
 
 import math
 
+import numpy as np
+
 from integrators.compiler.kernels import Inlined, inlined, varying
 from integrators.compiler.lanes import (
     any_lane,
@@ -70,6 +72,22 @@ def depth_of_arithmetic(arithmetic: str) -> int:
     return PRECISE_DEPTH if arithmetic == DOUBLE_DOUBLE else DEPTH
 
 
+def _shares_of_solutions(side: float, known: int) -> np.ndarray:
+    """The share of each of so many last solutions in the start; see `predict`."""
+    shares = np.zeros(PRECISE_DEPTH + 1)
+    m, difference = max(known - 1, 1), 1.0  # (−1)^{j−1} C(m, j−1)
+    for j in range(1, known + 1):
+        weight = -difference * (m - j + 1) / j  # (−1)^j C(m, j)
+        shares[j] = (side if known > 1 else 0.0) * difference - weight
+        difference = weight
+    return shares
+
+
+SHARES = np.array(
+    [[_shares_of_solutions(side, k) for k in range(PRECISE_DEPTH + 1)] for side in (0.0, 2.0)]
+)
+
+
 @inlined
 def predict(recent, k, w, u):
     """The start of step k: a polynomial through the last solutions, beyond it in odd steps.
@@ -82,20 +100,13 @@ def predict(recent, k, w, u):
     n = w.shape[0]
     depth = depth_of(w)
     known = min(k, depth)
-    m = known - 1 if known > 1 else known
-    side = 2.0 * (k % 2) if known > 1 else 0.0
-    weight, difference = -1.0, 1.0  # (−1)^j C(m, j), (−1)^{j−1} C(m, j−1)
-    if known == 0:
-        for i in range(n):
-            put(u, i, get(w, i))
-    for j in range(1, known + 1):
-        before = rows_of(recent, (k - j) % depth * 3 * n, n)
-        weight = -difference * (m - j + 1) / j
-        share = side * difference - weight
-        for i in range(n):
-            part = get(before, i)
-            put(u, i, scale(share, part) if j == 1 else axpy(share, part, get(u, i)))
-        difference = weight
+    for i in range(n):
+        start = get(w, i)
+        for j in range(1, known + 1):
+            before = rows_of(recent, (k - j) % depth * 3 * n, n)
+            share, part = SHARES[k % 2, known, j], get(before, i)
+            start = scale(share, part) if j == 1 else axpy(share, part, start)
+        put(u, i, start)
 
 
 @inlined

@@ -85,6 +85,7 @@ def run_batch(
     start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
     most: int | None = None,
+    wide: bool = False,
 ) -> Batch:
     """Integrate initial states of one problem by one call of a kernel: in lanes, or one alone.
 
@@ -108,6 +109,9 @@ def run_batch(
         checkpoint, and `members` is ignored. The first sample interval is the one that they are in.
     most : int, optional
         Number of steps after which to stop, at the last sample at the latest.
+    wide : bool
+        Whether more than eight members of a tiny state are computed by sixteen, up to twice as
+        fast: a kernel more to compile where batches of eight are computed too.
 
     Returns
     -------
@@ -115,7 +119,7 @@ def run_batch(
     """
     initial = to_stepped_states(problem, members) if checkpoints is None else members
     return run_states(
-        problem, initial, step_size, steps, samples, statistics, start_time, checkpoints, most
+        problem, initial, step_size, steps, samples, statistics, start_time, checkpoints, most, wide
     )
 
 
@@ -129,10 +133,11 @@ def run_states(
     start_time: Number = 0.0,
     checkpoints: np.ndarray | None = None,
     most: int | None = None,
+    wide: bool = False,
 ) -> Batch:
     """`run_batch` from states in the problem's formulation."""
     count = len(initial) if checkpoints is None else len(checkpoints)
-    element = problem.elements[count > 1]
+    element = problem.element(count, wide)
     if checkpoints is None:
         run = Standing.at_start(problem.layout, element, initial)
     else:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from integrators.compiler.elements import DOUBLE, LANES, Element, aligned, as_elements, as_numbers
+from integrators.compiler.elements import DOUBLE, Element, aligned, as_elements, as_numbers
 from integrators.compiler.kernels import (
     ElementSignature,
     Inlined,
@@ -41,6 +41,7 @@ from integrators.status import (
 OBSERVED = 3  # elements of `work` that the monitor fills
 GUARD, UNTOUCHED = 24, -1.2345e67  # elements at the end of `work` that stay as they are
 FEW_ROWS = 12  # of a state: its loop in lanes is compiled with all that it calls
+TINY_ROWS = 3  # of a state, in whose steps eight lanes wait for one operation after the other
 
 
 def method_signature(element: types.Type) -> Signature:
@@ -248,6 +249,7 @@ def _apart(kernel: Kernel, rows: int) -> Inlined:
 
 @functools.cache
 def inlined_trajectory_kernel(
+    element: Element,
     advance: Kernel,
     function: Kernel,
     move: Kernel,
@@ -256,7 +258,7 @@ def inlined_trajectory_kernel(
     rows: int,
     scratch: int,
 ) -> Kernel:
-    """The loop for groups of eight trajectories in lanes, with all that it calls compiled into it.
+    """The loop for groups of trajectories in lanes, with all that it calls compiled into it.
 
     State, scratch and report lie in its frame and the number of rows is a constant: loops over few
     of them unroll, and LLVM keeps much of it in registers. The memory stays where it is, since its
@@ -264,6 +266,8 @@ def inlined_trajectory_kernel(
 
     Parameters
     ----------
+    element : Element
+        Lanes.
     advance, function, move, pull, monitor : Kernel
     rows : int
         Rows of a state.
@@ -274,10 +278,10 @@ def inlined_trajectory_kernel(
     Returns
     -------
     Kernel
-        Kernel for lanes only, with the arguments of `trajectory_kernel` but the functions.
+        Kernel for these lanes only, with the arguments of `trajectory_kernel` but the functions.
     """
     functions = advance, function, move, pull, monitor
-    as_lanes = as_elements(LANES)
+    as_lanes = as_elements(element)
     step, moved, pulled = (kernel.inline for kernel in (advance, move, pull))
     of, observe = (_apart(kernel, rows) for kernel in (function, monitor))
     own_state, own_report, own_scratch = frame(3 * rows), frame(REPORT_SIZE), frame(scratch)
@@ -310,8 +314,8 @@ def inlined_trajectory_kernel(
         for i in range(scratch - GUARD, scratch):
             guard[i] = work[i]
 
-    signature = _trajectory_signature(LANES, addresses=0)
-    return Kernel(trajectories, signature, (*functions, rows, scratch))
+    signature = _trajectory_signature(element, addresses=0)
+    return Kernel(trajectories, signature, (element.name, *functions, rows, scratch))
 
 
 @functools.cache

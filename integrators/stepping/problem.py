@@ -80,6 +80,14 @@ class Problem:
             return elements.DOUBLE_DOUBLE, elements.DOUBLE_DOUBLE_LANES
         return elements.DOUBLE, elements.LANES
 
+    def element(self, count: int, wide: bool) -> Element:
+        """The `Element` for a batch of so many trajectories; `wide` as in `batch.run_batch`."""
+        alone, beside = self.elements
+        is_tiny = beside is elements.LANES and self.rows <= loop.TINY_ROWS
+        if wide and is_tiny and count > beside.trajectories:
+            return elements.WIDE_LANES
+        return beside if count > 1 else alone
+
     def kernels(self, element: Element) -> list[Compiled]:
         """The compiled functions that `loop.image_kernel` takes, and the monitor."""
         return [*self.step_kernels(element), self.monitor.compiled(element)]
@@ -108,20 +116,20 @@ class Problem:
         """Numbers in a checkpoint."""
         return self.layout.size * math.prod(self.elements[0].parts)
 
-    @functools.cached_property
-    def own_loop(self) -> Kernel | None:
-        """The kernel of the loop in lanes with all that it calls; None where it has none."""
-        if not self.inlined or self.rows > loop.FEW_ROWS:
+    def own_loop(self, element: Element) -> Kernel | None:
+        """The kernel of the loop with all that it calls; None where an `Element` has none."""
+        in_lanes = element in (elements.LANES, elements.WIDE_LANES)
+        if not (in_lanes and self.inlined and self.rows <= loop.FEW_ROWS):
             return None
-        return loop.inlined_trajectory_kernel(*self.made_from, self.rows, self.scratch)
+        return loop.inlined_trajectory_kernel(element, *self.made_from, self.rows, self.scratch)
 
     def trajectory(self, element: Element) -> Compiled:
         """The compiled loop over samples and steps, for the trajectories of an `Element`.
 
         It takes the arguments of `loop.trajectory_kernel` that follow the functions.
         """
-        if element is elements.LANES and self.own_loop is not None:
-            return self.own_loop.compiled(element)
+        if own := self.own_loop(element):
+            return own.compiled(element)
         addresses = [kernel.address(element) for kernel in self.made_from]
         return functools.partial(loop.trajectory_kernel(element).compiled(element), *addresses)
 

@@ -24,7 +24,6 @@ import numpy as np
 
 import integrators
 import systems
-from integrators.compiler.lanes import WIDTH
 from integrators.forms.forms import angular_velocities, velocities
 from integrators.methods.dormand_prince import solve
 from integrators.stepping.batch import run_batch
@@ -219,16 +218,11 @@ def ours(track, name):
     problem = integrators.get(name).bind(track.system)
 
     def run(steps):
-        problem.trajectory(problem.elements[1])
+        problem.trajectory(problem.element(MEMBERS, wide=True))
         begin = time.thread_time()
-        batches = [
-            run_batch(problem, track.initial[i : i + WIDTH], INTERVAL / steps, steps, SAMPLES)
-            for i in range(0, MEMBERS, WIDTH)
-        ]
+        batch = run_batch(problem, track.initial, INTERVAL / steps, steps, SAMPLES, wide=True)
         seconds = time.thread_time() - begin
-        return to_stored_states(
-            problem, np.concatenate([batch.states for batch in batches])
-        ), seconds
+        return to_stored_states(problem, batch.states), seconds
 
     return run
 

@@ -188,7 +188,7 @@ class Pairing:
             return replace(problem, inlined=False)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "FEW_ROWS", SMALL)
-            assert problem.own_loop or problem.rows > SMALL  # which it keeps
+            assert problem.own_loop(LANES) or problem.rows > SMALL  # which it keeps
         return problem
 
     @functools.cached_property
@@ -306,7 +306,7 @@ def compilings(item, argument=""):
         for element in (DOUBLE, *ELEMENTS.get(argument, ()))
         if element is not TANGENTS or label != item.problem.monitor.label  # of what is followed
     }
-    own = item.problem.own_loop if argument == "in_lanes" else None
+    own = item.problem.own_loop(LANES) if argument == "in_lanes" else None
     return found | (
         {(own.label, LANES.name): functools.partial(own.compiled, LANES)} if own else {}
     )

@@ -6,6 +6,7 @@ from cases import pairings
 
 import integrators
 from integrators import status
+from integrators.compiler.elements import LANES
 from integrators.stepping import loop
 
 
@@ -47,7 +48,7 @@ def test_more_members_than_lanes(label, inlined, count, monkeypatch):
     pairing = next(p for p in pairings() if str(p) == label)
     case = pairing.case
     monkeypatch.setattr(loop, "FEW_ROWS", case.system.rows if inlined else 0)
-    assert bool(pairing.integrator.bind(case.system).own_loop) == inlined
+    assert bool(pairing.integrator.bind(case.system).own_loop(LANES)) == inlined
     members = case.members(count, seed=2)
 
     def run(state):
