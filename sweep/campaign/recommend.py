@@ -226,7 +226,7 @@ def recommend(
     InputError
         If no bound is given, the system has no such error, no integrator keeps the bounds (then
         the message has the least error and its cost), the experiment scans parameters, or the
-        budget ends before any integrator was run until the end.
+        budget ends before the search has an answer.
     StudyError
         If the study is not valid.
     Interrupted
@@ -258,10 +258,10 @@ def recommend(
     fitting = fitting_integrators([system], chosen.library)
     candidates = [Candidate(name, integrator) for name, integrator in fitting.items()]
     with contextlib.ExitStack() as stack:
-        how = f"more: the same search continues from the runs in {keep}"
+        how = f": the same search continues from the runs in {keep}"
         if keep is None:
             keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
-            how = "more, or a store to `keep` the runs in, from which the same search continues"
+            how = ", or a store to `keep` the runs in, from which the same search continues"
         connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
         bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), connect, ends)
         search = _Search(bench, duration, say)
@@ -272,8 +272,8 @@ def recommend(
             search.in_time = False
             say("the budget ended")
             if not search.finalists:
-                said = "the budget ended before any integrator was timed until the end; expected"
-                raise InputError(f"{said} {how}", key="budget") from None
+                said = f"{budget:g} s ended before the search had an answer; give it more"
+                raise InputError(f"{said}{how}", key="budget") from None
         bench.keep_study()
         return search.recommendation(system.time_units)
 
