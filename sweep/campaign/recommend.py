@@ -50,6 +50,7 @@ from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.study.resolve import fitting_integrators
 from sweep.study.run_table import expand_experiment
+from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
     import pandas
@@ -272,7 +273,7 @@ def recommend(
             search.in_time = False
             say("the budget ended")
             if not search.finalists:
-                said = f"{budget:g} s ended before the search had an answer; give it more"
+                said = f"the budget of {budget:g} s ended before there was an answer; give more"
                 raise InputError(f"{said}{how}", key="budget") from None
         bench.keep_study()
         return search.recommendation(system.time_units)
@@ -375,7 +376,8 @@ class _Search:
         Groups are tried in order until one has such trials; `InputError` if none has.
         """
         for asked in groups:
-            self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
+            integrators = count_with_noun(len(asked), "integrator")
+            self._say(f"{integrators} until t = {self._time(part):g}")
             tried = self._follow(part, asked, part.starts)
             self._begun = self._begun or tried
             kept = _coarsest_of_each(tried)
