@@ -51,6 +51,7 @@ from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.starts import RandomStarts
 from sweep.study.study import parse_study, unite_studies
 from sweep.study.toml import write_study_text
+from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
     import pandas
@@ -709,7 +710,7 @@ def recommend(
     InputError
         If no bound is given, the system has no such error, no integrator keeps the bounds (then
         the message has the least error and its cost), the experiment scans parameters, or the
-        budget ends before any integrator was run until the end.
+        budget ends before the search has an answer.
     StudyError
         If the study is not valid.
     Interrupted
@@ -741,10 +742,10 @@ def recommend(
     fitting = fitting_integrators([system], chosen.library)
     candidates = [Candidate(name, integrator) for name, integrator in fitting.items()]
     with contextlib.ExitStack() as stack:
-        how = f"more: the same search continues from the runs in {keep}"
+        how = f": the same search continues from the runs in {keep}"
         if keep is None:
             keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
-            how = "more, or a store to `keep` the runs in, from which the same search continues"
+            how = ", or a store to `keep` the runs in, from which the same search continues"
         connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
         bench = Bench(read, chosen, bounds, Store.at(keep).absolute(), connect, ends)
         search = _Search(bench, duration, say)
@@ -755,8 +756,8 @@ def recommend(
             search.in_time = False
             say("the budget ended")
             if not search.finalists:
-                said = "the budget ended before any integrator was timed until the end; expected"
-                raise InputError(f"{said} {how}", key="budget") from None
+                said = f"the budget of {budget:g} s ended before there was an answer; give more"
+                raise InputError(f"{said}{how}", key="budget") from None
         bench.keep_study()
         return search.recommendation(system.time_units)
 
@@ -858,7 +859,8 @@ class _Search:
         Groups are tried in order until one has such trials; `InputError` if none has.
         """
         for asked in groups:
-            self._say(f"{len(asked)} integrators until t = {self._time(part):g}")
+            integrators = count_with_noun(len(asked), "integrator")
+            self._say(f"{integrators} until t = {self._time(part):g}")
             tried = self._follow(part, asked, part.starts)
             self._begun = self._begun or tried
             kept = _coarsest_of_each(tried)

@@ -90,6 +90,8 @@ def start_failure(
     if unexpected := re.search(r"unexpected keyword argument '(\w+)'", said):
         known = LOCAL_OPTIONS if profile.kind == LOCAL else _option_names(profile.kind)
         said = f"unknown key {unexpected[1]!r}.{suggest_nearest(unexpected[1], known)}"
+    # Dask's example is a call of its class.
+    said = re.sub(", for example: cluster = .*", ", as `sweep guide cluster` shows a profile", said)
     return InputError(
         f"the {what} of profile {profile.name!r} ({profile.kind}) {ends}: "
         f"{said or type(error).__name__}"

@@ -118,8 +118,9 @@ def energy_over_time(
 
 
 def _steps(statistics: xr.DataArray) -> str:
-    """``steps``, or ``every 10th step``."""
-    return steps_in_words(statistics.attrs[EVERY]) if EVERY in statistics.attrs else "steps"
+    """``steps``, or which of them the statistics are of."""
+    every = statistics.attrs.get(EVERY)
+    return f"{steps_in_words(every)} and the samples" if every else "steps"
 
 
 def unit_length_over_time(

@@ -196,7 +196,7 @@ def _write_pages(
     }
     index = render_page(
         "atlas.html",
-        summary=_summary_lines(certificates),
+        summary=_summary(certificates),
         choices=choices_by_system(pages),
         errors=[f"{error:g}".replace("e-0", "e-") for error in ERRORS],
         verdicts=MEANINGS,
@@ -230,32 +230,32 @@ def _distinct_name(name: str, taken: Container[str]) -> str:
 
 
 def _matrix(measure: str, pages: dict[str, Certificate]) -> dict[str, Any]:
-    """The table of a measure: its systems, and page and cell by family, integrator and system."""
+    """The table of a measure.
+
+    Its systems, page and cell by family, integrator and system, and the number of each verdict.
+    """
     families: dict[str, dict[str, dict[str, tuple[str, Cell]]]] = {}
+    verdicts = Counter[str]()
     for stem, one in pages.items():
         if cell := one.cells.get(measure):
             line = families.setdefault(one.family, {}).setdefault(one.integrator, {})
             line[one.system] = f"{stem}.html", cell
+            verdicts.update([cell.verdict] if cell.verdict else [])
     there = {system for lines in families.values() for line in lines.values() for system in line}
     systems = dict.fromkeys(one.system for one in pages.values() if one.system in there)
-    return {"families": families, "systems": list(systems)}
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.most_common())
+    return {"families": families, "systems": list(systems), "counts": counts}
 
 
-def _summary_lines(certificates: Sequence[Certificate]) -> list[str]:
-    """Say how many certificates there are, and count their verdicts by measure."""
+def _summary(certificates: Sequence[Certificate]) -> str:
+    """Say how many certificates there are."""
     integrators = {certificate.integrator for certificate in certificates}
     systems = {certificate.system for certificate in certificates}
-    lines = [
-        f"{count_with_noun(len(certificates), 'certificate')}: "
+    return (
+        f"{count_with_noun(len(certificates), 'certificate')} of "
         f"{count_with_noun(len(integrators), 'integrator')} on "
-        f"{count_with_noun(len(systems), 'system')}."
-    ]
-    for measure in MEASURES:
-        cells = [one.cells[measure.name] for one in certificates if measure.name in one.cells]
-        counts = Counter(cell.verdict for cell in cells if cell.verdict).most_common()
-        words = ", ".join(f"{verdict} {count:,}" for verdict, count in counts)
-        lines += [f"{measure.title}: {words}."] if words else []
-    return lines
+        f"{count_with_noun(len(systems), 'system')}"
+    )
 
 
 def _certificate_as_json(stem: str, certificate: Certificate) -> dict[str, object]:

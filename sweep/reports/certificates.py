@@ -23,7 +23,7 @@ from sweep.analysis.runs.selection import axis_values_in_words, integrator_descr
 from sweep.analysis.structure import NONE, NOT
 from sweep.analysis.structure import UNDECIDED as DEFECT_UNDECIDED
 from sweep.plots.families import family_in_words
-from sweep.reports.gather import ExperimentReport, Fact, StoreReport, facts_of_runs
+from sweep.reports.gather import ExperimentReport, Fact, StoreReport, facts_of_runs, in_words
 from sweep.tables import (
     Table,
     chosen_table_columns,
@@ -163,10 +163,10 @@ class Certificate:
             shown = []
             for one in self.evidence:
                 if rows := one.rows(answer.name):
+                    words = one.experiment.words
                     tables = (answer.tabulate_one or answer.tabulate)(rows)
-                    shown.append(
-                        (one, [] if answer.tabulate_one else answer.summarize(rows), tables)
-                    )
+                    said = [] if answer.tabulate_one else answer.summarize(rows)
+                    shown.append((one, [*map(words, said)], [in_words(t, words) for t in tables]))
             if shown:
                 found.append((answer, shown))
         return found
@@ -198,7 +198,7 @@ class Measure:
         if not found:
             return None
         shown, (_, cell) = min(found, key=lambda pair: pair[1][0])
-        meaning = f"{cell.meaning}; {shown.name}"
+        meaning = f"{shown.experiment.words(cell.meaning)}; {shown.name}"
         if self.name == "order":
             count = sum(len(fixed_and_adaptive(one.rows("order"))[0]) for one in evidence)
             meaning += f", one of {count} measurements" if count > 1 else ""
@@ -437,7 +437,7 @@ MEASURES = (
     ),
     Measure(
         "work",
-        "Work",
+        "Work, relative to the least",
         "Evaluations that are needed for a global error, relative to the integrator that needs the "
         "fewest for the same starts and duration. The error is the smallest power of ten at which "
         "most integrators were measured. ≤: at the coarsest step the error is already smaller.",

@@ -91,7 +91,7 @@ def _choices(system: str, pages: Mapping[str, Certificate]) -> Choices:
         cells += [("work", _work_cell(found, name)) for found in work.values()]
         rows.append(Choice(pages[name].integrator, f"{name}.html", cells))
     experiment = next(iter(pages.values())).evidence[0].experiment
-    rate = next((found.row.rate for found in drift.values()), "")
+    rate = experiment.words(next((found.row.rate for found in drift.values()), ""))
     units = experiment.runs["time"].attrs.get("units", "1")
     time = "unit time" if units == "1" else units
     return Choices(system, experiment.title, rate, time, _time_of_runs(work), rows)
@@ -151,7 +151,8 @@ def _drift_cells(found: _Drift | None) -> tuple[Cell | None, Cell | None]:
     if found is None:
         return None, None
     row = found.row
-    meaning = f"{row.quantity.replace('_', ' ')}: {row.in_words}; {found.one.name}"
+    said = found.one.experiment.words(row.in_words)
+    meaning = f"{row.quantity.replace('_', ' ')}: {said}; {found.one.name}"
     bound = Cell(scientific_cell(row.bound), meaning, row.verdict, LOOKS.get(row.verdict, ""))
     cost = f"{found.cost:,.0f}" if found.cost >= 100 else f"{found.cost:.3g}"
     return bound, Cell(cost, f"evaluations per unit of time; {found.one.name}")

@@ -93,6 +93,11 @@ class ExperimentReport:
         """The settings of the experiment, in words."""
         return facts_of_runs(self.runs)
 
+    @functools.cached_property
+    def words(self) -> Callable[[str], str]:
+        """A function that raises the exponents of the experiment's units in a text."""
+        return _unit_exponent_writer(self.runs)
+
     def rows(self, answer: str) -> list[Any]:
         """The rows of an answer; empty if there are none."""
         return next((s.rows for s in self.sections if s.answer.name == answer), [])
@@ -231,10 +236,7 @@ def _report_of_experiment(
         not_drawn += [] if missing else refused.items()
         if rows or pictures or missing:
             sentences = [words(sentence) for sentence in answer.summarize(rows)] if rows else []
-            tables = [
-                replace(table, title=words(table.title), notes=[words(n) for n in table.notes])
-                for table in (answer.tables(runs, rows) if rows else [])
-            ]
+            tables = [in_words(one, words) for one in (answer.tables(runs, rows) if rows else [])]
             sections.append(Section(answer, rows, sentences, tables, pictures, missing))
     return ExperimentReport(
         name=progress.experiment,
@@ -325,6 +327,11 @@ def _unit_exponent_writer(runs: xr.Dataset) -> Callable[[str], str]:
         return text
 
     return with_unit_exponents
+
+
+def in_words(table: Table, words: Callable[[str], str]) -> Table:
+    """A table with its title and notes in other words."""
+    return replace(table, title=words(table.title), notes=[words(note) for note in table.notes])
 
 
 # --- what all experiments say together -------------------------------------------------------
@@ -419,7 +426,7 @@ def _facts(runs: xr.Dataset) -> Iterator[Fact]:
     first = ", ".join(starts[:4])
     yield "Starts", first if len(starts) <= 4 else f"{len(starts):,}: {first}, …"
     time = axis_label_with_units(runs["time"], f"{fixed['duration']:g}", "{} {}")
-    yield "Duration", f"{time}, {runs.sizes['time'] - 1:,} sample intervals"
+    yield "Duration", f"{time}, {count_with_noun(runs.sizes['time'] - 1, 'sample interval')}"
     yield "Recorded", ", ".join(fixed["record"])
     every = steps_between(fixed["statistics"])
     yield "Statistics", f"over {steps_in_words(every)}" if every else "of the samples alone"

@@ -23,11 +23,11 @@ RUN_COORDINATES = (
     "initial_condition", "ensemble", "repeat",
 )  # fmt: skip
 ENERGY_STATISTICS = {  # suffixes of the energy's error, and long names: {} name, {} steps
-    "mean": "mean of the signed {} error over {} of an interval",
-    "min": "least signed {} error over {} of an interval",
-    "max": "largest signed {} error over {} of an interval",
-    "abs_mean": "mean of |{} error| over {} of an interval",
-    "abs_max": "largest |{} error| over {} of an interval",
+    "mean": "mean of the signed {} error over {}",
+    "min": "least signed {} error over {}",
+    "max": "largest signed {} error over {}",
+    "abs_mean": "mean of |{} error| over {}",
+    "abs_max": "largest |{} error| over {}",
 }
 EVERY_STEP, NO_STATISTICS = "every_step", "none"
 EVERY = "every"  # attribute of statistics of one step in so many; without it, of every step
@@ -172,7 +172,9 @@ def reference_error_names(system: "System") -> tuple[str, ...]:
 
 def _variables_of_quantity(quantity: "Quantity", every: int) -> list[Variable]:
     name, text, error = quantity.name, quantity.long_name, f"{quantity.name}_error"
-    steps = steps_in_words(every) if every > 1 else "the steps"
+    # The last step of an interval, at the sample, always counts.
+    last = " and its last" if every > 1 else ""
+    steps = f"{steps_in_words(every) if every > 1 else 'the steps'} of an interval{last}"
     kinds: dict[str, dict[str, Any]] = {error: {"kind": quantity.kind}}
     if quantity.each_row:
         return [Variable(name, STATE_DIMS, quantity.units, text)]
@@ -181,7 +183,7 @@ def _variables_of_quantity(quantity: "Quantity", every: int) -> list[Variable]:
         case "constraint":
             texts = {error: text}
             if every and name == "unit_length":
-                texts[f"{error}_mean"] = f"mean of |q·q − 1| over bodies and {steps} of an interval"
+                texts[f"{error}_mean"] = f"mean of |q·q − 1| over bodies and {steps}"
         case "observable":  # its change is not an error
             texts = texts or {name: text}
         case _:

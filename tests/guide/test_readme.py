@@ -25,9 +25,10 @@ def test_readme_leads_to_the_guide():
     assert "(sweep/guide/tutorial.md)" in TEXT and "(sweep/guide/)" in TEXT
 
 
-def test_readme_has_a_small_picture():
-    (picture,) = re.findall(r"^!\[.+\]\((.+)\)$", TEXT, re.MULTILINE)
-    assert (ROOT / picture).stat().st_size <= MOST_BYTES
+def test_readme_has_two_small_pictures():
+    pictures = re.findall(r"^!\[.+\]\((.+)\)$", TEXT, re.MULTILINE)
+    assert len(pictures) == 2
+    assert all((ROOT / picture).stat().st_size <= MOST_BYTES for picture in pictures)
 
 
 def test_the_house_has_every_folder_and_no_other():
