@@ -557,6 +557,26 @@ def read_metadata_below(place: Place) -> dict[str, dict[str, Any]]:
     return dict(zip(below, read, strict=True))
 
 
+def is_experiment(name: str) -> bool:
+    """Whether the path of a group or array below the root is that of an experiment."""
+    return "/" not in name and name != INTERNAL
+
+
+def metadata_of_node(copies: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """The content of the ``zarr.json`` of a group or array, from the root's copies of all."""
+    own = {key: value for key, value in copies[name].items() if key != "consolidated_metadata"}
+    if not is_experiment(name):
+        return own
+    top = f"{name}/"
+    inner = {path[len(top) :]: node for path, node in copies.items() if path.startswith(top)}
+    return own | {"consolidated_metadata": consolidation(inner)}
+
+
+def consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The ``consolidated_metadata`` of a group, from the metadata of all nodes below, by path."""
+    return {"kind": "inline", "must_understand": False, "metadata": metadata}
+
+
 def are_runs_computed_to_sample(
     counts: NDArray[np.integer], status: NDArray[np.integer], samples: int
 ) -> NDArray[np.bool_]:
