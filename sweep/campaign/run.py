@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from sweep.clusters.spec import ClusterSpec
     from sweep.clusters.workers import Worker
     from sweep.store.backends.places import Place
-    from sweep.store.commit.records import Unfolded
     from sweep.store.diff import ExperimentDiff
+    from sweep.store.files import Unfolded
     from sweep.store.lease.holder import LeaseHolder
 
 
