@@ -23,7 +23,7 @@ from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
 from sweep.store import provenance
 from sweep.store.backends.places import METADATA
-from sweep.store.failures import failed_runs, values_shared_by_failed_runs
+from sweep.store.failed_runs import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
 from sweep.store.progress import Progress, status
 from sweep.store.store import Store

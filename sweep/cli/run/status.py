@@ -17,7 +17,7 @@ from sweep.cli.output import echo, echo_json, rows_as_text
 from sweep.cli.streams import is_terminal, rich_console
 from sweep.cli.terminal import print_checkpoints
 from sweep.errors import Damaged
-from sweep.store import failures as failing
+from sweep.store import failed_runs as failing
 from sweep.store import progress as stored
 from sweep.store.lease.holder import LeaseHolder
 from sweep.store.lease.lease import lease_holder_of_store

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sweep.errors import Damaged
-from sweep.store.failures import values_shared_by_failed_runs
+from sweep.store.failed_runs import values_shared_by_failed_runs
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import submission_of_store
 from sweep.store.progress import Progress, RunRate, status
