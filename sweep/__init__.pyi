@@ -30,8 +30,8 @@ from sweep.exports.write import export as export
 from sweep.papers.reproduction import reproduce as reproduce
 from sweep.reports.atlas import atlas as atlas
 from sweep.reports.page import report as report
-from sweep.store.failures import failed_runs as failed_runs
-from sweep.store.failures import references_that_end_early as references_that_end_early
+from sweep.store.failed_runs import failed_runs as failed_runs
+from sweep.store.failed_runs import references_that_end_early as references_that_end_early
 from sweep.store.open import open_study as open_study
 from sweep.store.progress import status as status
 from sweep.store.provenance import versions as versions

@@ -31,7 +31,7 @@ from sweep.campaign.run import Outcome
 from sweep.campaign.run import run as run_study
 from sweep.store import diff
 from sweep.store.open import open_study
-from sweep.store.progress import ProgressCounter
+from sweep.store.progress import status
 from sweep.store.store import Store
 from sweep.store.studies import (
     ADDED,
@@ -243,7 +243,7 @@ class _StoreWithVerdicts:
             for name, table in self.datasets.items()
         } | (before._kinds if before else {})
         self.questions = _questions_of_experiments(self.datasets, self._kinds)
-        self._progress = {one.experiment: one for one in ProgressCounter(store).count()}
+        self._progress = {one.experiment: one for one in status(store)}
         self.cpu_seconds = sum(one.cpu_seconds for one in self._progress.values())
         self.runs = sum(dataset.sizes["run"] for dataset in self.datasets.values())
 

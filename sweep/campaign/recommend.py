@@ -42,7 +42,7 @@ from sweep.clusters.stop_request import TIME_IS_UP
 from sweep.errors import Interrupted
 from sweep.store import diff
 from sweep.store.open import open_study
-from sweep.store.progress import ProgressCounter
+from sweep.store.progress import status
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.study import Study, variables
@@ -400,11 +400,7 @@ class Bench:
     @property
     def cpu_seconds(self) -> float:
         """CPU seconds of all runs of the store, and of their references."""
-        return (
-            sum(one.cpu_seconds for one in ProgressCounter(self.store).count())
-            if self._asked
-            else 0.0
-        )
+        return sum(one.cpu_seconds for one in status(self.store)) if self._asked else 0.0
 
     def run(
         self, part: Round, asked: Asked, starts: int, first: int = 0, repeats: int = 1

@@ -13,7 +13,7 @@ from sweep.analysis.runs.query import ask_each_experiment, runs_where_expression
 from sweep.campaign.run import Outcome, run
 from sweep.store import diff
 from sweep.store.commit import fold
-from sweep.store.failures import failure_status_names
+from sweep.store.failed_runs import failure_status_names
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.open import open_study
 from sweep.store.store import Store

@@ -62,7 +62,7 @@ from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import Lease, acquire_lease
 from sweep.store.lease.sessions import Session, StorePresence, code_hash
-from sweep.store.progress import Prediction, ProgressCounter, ProgressFile
+from sweep.store.progress import Prediction, ProgressFile, status
 from sweep.store.store import Store
 from sweep.store.studies import resolve_study_and_store
 from sweep.store.upkeep.mark_runs import mark_runs_not_computed
@@ -81,8 +81,8 @@ if TYPE_CHECKING:
     from sweep.clusters.spec import ClusterSpec
     from sweep.clusters.workers import Worker
     from sweep.store.backends.places import Place
-    from sweep.store.commit.records import Unfolded
     from sweep.store.diff import ExperimentDiff
+    from sweep.store.files import Unfolded
     from sweep.store.lease.holder import LeaseHolder
 
 
@@ -449,7 +449,7 @@ class _Coordinator:
         First come references and runs that need none, then the other runs.
         """
         known = any(entry.known for entry in planner.entries)
-        counted = ProgressCounter(self.store).count() if known else ()
+        counted = status(self.store) if known else ()
         before = collections.Counter({own.experiment: own.cpu_seconds for own in counted})
         slots = campaign.hand_out.count_tasks_at_once(self.client, self.stop.check)
         plans, count = planner.plans, 0

@@ -15,7 +15,7 @@ from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.output import echo_json
 from sweep.cli.progress import ProgressLine
 from sweep.errors import Damaged
-from sweep.store.progress import Progress, ProgressCounter
+from sweep.store.progress import Progress, status
 from sweep.store.store import Store
 from sweep.text import count_with_noun
 
@@ -176,4 +176,4 @@ def _print_outcome(outcome: "Outcome") -> None:
         return
     click.echo(f"{outcome.in_words}. To go on: {shlex.join(['sweep', *sys.argv[1:]])}")
     with contextlib.suppress(InputError, Damaged):
-        print_checkpoints(ProgressCounter(Store.at(outcome.store)).count())
+        print_checkpoints(status(outcome.store))

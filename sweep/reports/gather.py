@@ -23,9 +23,9 @@ from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
 from sweep.store import provenance
 from sweep.store.backends.places import METADATA
-from sweep.store.failures import failed_runs, values_shared_by_failed_runs
+from sweep.store.failed_runs import failed_runs, values_shared_by_failed_runs
 from sweep.store.open import open_study
-from sweep.store.progress import Progress, ProgressCounter
+from sweep.store.progress import Progress, status
 from sweep.store.store import Store
 from sweep.study.variables import steps_between
 from sweep.tables import Table, failures_as_table
@@ -160,7 +160,7 @@ def gather_report(
         Called with a text and the share that is done, before the first experiment and after each.
     """
     tree, tables = _open(store, where)
-    progress = {each.experiment: each for each in ProgressCounter(store).count()}
+    progress = {each.experiment: each for each in status(store)}
     places = {name: (place, len(tables)) for place, name in enumerate(tables, 1)}
     made: Iterator[ExperimentReport]
     if executor is None:

@@ -161,6 +161,7 @@ def grow_store_to_study(
     entries: "Sequence[ExperimentDiff]",
     check: WriteCheck | None = None,
     attributes: Mapping[str, object] | None = None,
+    anew: bool = False,
 ) -> None:
     """Create, in place, the groups, arrays and rows of a study that a store lacks.
 
@@ -174,6 +175,8 @@ def grow_store_to_study(
         Raises unless this process still holds the lease; called before each change.
     attributes : dict, optional
         Further attributes of the root, besides those of the study.
+    anew : bool
+        Whether to write the initial states of all rows again, not only of new ones.
     """
     root = store.root("w-" if check is None else "a", check)
     root.require_group(INTERNAL)
@@ -182,7 +185,7 @@ def grow_store_to_study(
         if check and not any((store.place / entry.name).glob(f"*/{METADATA}")):
             forget_group(store, entry.name, check)
         _forget_ends_of_other_kernels(store, root, entry.name, check)
-        _create_or_grow_experiment_group(root, entry)
+        _create_or_grow_experiment_group(root, entry, anew)
     groups = arrays.experiment_group_names(root)
     for name in sorted({*groups} - {entry.name for entry in entries}):
         left = open_zarr_group(root, name)
@@ -257,7 +260,7 @@ def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
 # --- arrays ----------------------------------------------------------------------------------
 
 
-def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff) -> None:
+def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff, anew: bool) -> None:
     experiment, table = entry.experiment, entry.table
     group = arrays.require_zarr_group(root, entry.name)
     layout = layout_of_entry(entry)
@@ -270,12 +273,12 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff) -
     initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
     ends, longest = end_checkpoints_group_name(entry.name), _longest_checkpoint(table)
     _create_or_grow_checkpoints(root, ends, entry.size, longest, layout)
-    digests = write_initial_states(initial, entry, entry.known)
-    create_or_grow_reference_arrays(root, table)
-    write_axis_coordinates(group, entry, table.systems[0])
+    digests = _write_initial_states(initial, entry, 0 if anew else entry.known)
+    _create_or_grow_reference_arrays(root, table, anew)
+    _write_axis_coordinates(group, entry, table.systems[0])
     _write_group_attributes(group, entry, table.systems[0])
-    write_run_coordinates(group, entry)
-    _write_run_ids(group, entry, digests)
+    _write_run_coordinates(group, entry)
+    _write_run_ids(group, entry, digests[len(digests) - entry.new :])
 
 
 def _array_variables_of_experiment(entry: ExperimentDiff) -> list[Variable]:
@@ -336,7 +339,7 @@ def _create_or_grow_checkpoints(
     create_or_grow_arrays(group, [variable], sizes, layout)
 
 
-def write_initial_states(
+def _write_initial_states(
     array: StoredArray, entry: ExperimentDiff, since: int
 ) -> NDArray[np.uint64]:
     """Write the initial states of the rows from `since` on; return their `RunTable.digests`."""
@@ -372,18 +375,8 @@ def _reference_variables(reference: Reference) -> list[Variable]:
     ]
 
 
-def create_or_grow_reference_arrays(
-    root: StoredGroup, table: RunTable, states_anew: bool = False
-) -> None:
-    """Create the arrays for the references of a run table, or grow them.
-
-    Parameters
-    ----------
-    root : zarr.Group
-    table : sweep.study.run_table.RunTable
-    states_anew : bool
-        Whether to write the initial states of all references, not only of new ones.
-    """
+def _create_or_grow_reference_arrays(root: StoredGroup, table: RunTable, anew: bool) -> None:
+    """Create the arrays for the references of a run table, or grow them; `anew` as in growing."""
     references, experiment = references_of_run_table(table), table.experiment
     if references is None or (reference := experiment.reference) is None:
         return
@@ -406,7 +399,7 @@ def create_or_grow_reference_arrays(
     _create_or_grow_checkpoints(root, name, len(row_of), longest, layout)
     run_id = _coordinate("run_id", str, "run")
     made = create_or_grow_arrays(group, [INITIAL_STATE, run_id], sizes)
-    which = np.arange(len(references.ids)) if states_anew else np.array(fresh, dtype=int)
+    which = np.arange(len(references.ids)) if anew else np.array(fresh, dtype=int)
     begins = np.diff(table.take(references.first_run[which]).system_index, prepend=-1) != 0
     begins[::INITIAL_CHUNK] = True
     for mine in np.split(which, np.flatnonzero(begins))[1:]:  # some references of one system
@@ -435,7 +428,7 @@ def _coordinate(
     return Variable(name, (dim,), units or "1", long_name, kind, fill, attributes or {})
 
 
-def write_axis_coordinates(group: StoredGroup, entry: ExperimentDiff, system: "System") -> None:
+def _write_axis_coordinates(group: StoredGroup, entry: ExperimentDiff, system: "System") -> None:
     """Write the coordinates ``time``, ``row`` and ``component``."""
     before = group["row"][:].tolist() if "row" in group else []
     labels = {"row": _row_labels(entry.table.systems, before), "component": ["x", "y", "z"]}
@@ -498,7 +491,7 @@ def _write_group_attributes(group: StoredGroup, entry: ExperimentDiff, system: "
     )
 
 
-def write_run_coordinates(group: StoredGroup, entry: ExperimentDiff) -> None:
+def _write_run_coordinates(group: StoredGroup, entry: ExperimentDiff) -> None:
     """Write the coordinates of all rows of the study; rows that left the study keep theirs."""
     table, system = entry.table, entry.table.systems[0]
     names = _run_columns(group, entry, np.arange(1))
@@ -584,19 +577,13 @@ def consolidate_zarr_metadata(store: Store, check: WriteCheck | None = None) -> 
     found = files.read_metadata_below(store.place)
     for metadata in found.values():
         if metadata.get("node_type") == "group":
-            metadata["consolidated_metadata"] = _consolidation({})
-    for name in [name for name in found if "/" not in name and name != INTERNAL]:
-        top = f"{name}/"
-        inner = {path[len(top) :]: own for path, own in found.items() if path.startswith(top)}
-        whole = found[name] | {"consolidated_metadata": _consolidation(inner)}
-        _write_metadata(store, name, whole, check)
-    root = files.read_zarr_metadata(store.place) | {"consolidated_metadata": _consolidation(found)}
+            metadata["consolidated_metadata"] = files.consolidation({})
+    for name in [name for name in found if files.is_experiment(name)]:
+        _write_metadata(store, name, files.metadata_of_node(found, name), check)
+    root = files.read_zarr_metadata(store.place) | {
+        "consolidated_metadata": files.consolidation(found)
+    }
     _write_metadata(store, "", root, check)
-
-
-def _consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The ``consolidated_metadata`` of a group, from the metadata of all nodes below, by path."""
-    return {"kind": "inline", "must_understand": False, "metadata": metadata}
 
 
 def _write_metadata(

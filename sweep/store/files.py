@@ -5,6 +5,7 @@ Only the arrays that `sweep.store.arrays` creates are understood: numbers or str
 blosc with a crc32c, either in shards whose index follows the chunks, or with a file for each chunk.
 """
 
+import contextlib
 import errno
 import functools
 import json
@@ -12,8 +13,8 @@ import math
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import google_crc32c
 import numpy as np
@@ -98,11 +99,9 @@ class Chunk:
 RowsOfRecord = tuple[RowNumbers, np.ndarray, int]
 
 
-class UnfoldedRows(Protocol):
-    """Records that are not folded yet, see `sweep.store.commit.records.Unfolded`."""
-
-    def read(self, name: str, rows: RowNumbers, shard_rows: int) -> list[RowsOfRecord]:
-        """The values that records hold of rows of an array; the last value of a row counts."""
+# Records of a group that are not folded yet (`sweep.store.commit.records.Record`), by their row of
+# shards. If several hold the same row, the first one counts.
+Unfolded = Mapping[int, Sequence[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +127,8 @@ class ArrayFiles:
         Whether a file is a shard, with several chunks and their index.
     separator : str
         Separates the indices in the name of a file.
-    unfolded : UnfoldedRows, optional
-        Records that are not folded yet, which are read as if they were.
+    unfolded : dict of int to list of Record
+        Records that are not folded yet, by row of shards, which are read as if they were.
     """
 
     directory: Place
@@ -142,10 +141,10 @@ class ArrayFiles:
     attributes: dict[str, Any]
     sharded: bool = False
     separator: str = "."
-    unfolded: "UnfoldedRows | None" = None
+    unfolded: Unfolded = field(default_factory=dict)
 
     @classmethod
-    def read(cls, directory: Place, unfolded: "UnfoldedRows | None" = None) -> "ArrayFiles":
+    def read(cls, directory: Place, unfolded: Unfolded | None = None) -> "ArrayFiles":
         """The array in a directory, from its ``zarr.json``.
 
         Raises
@@ -157,7 +156,7 @@ class ArrayFiles:
 
     @classmethod
     def of(
-        cls, directory: Place, metadata: Mapping[str, Any], unfolded: "UnfoldedRows | None" = None
+        cls, directory: Place, metadata: Mapping[str, Any], unfolded: Unfolded | None = None
     ) -> "ArrayFiles":
         """The array in a directory, given its metadata; raises `Damaged` as `read` does."""
         try:
@@ -183,7 +182,7 @@ class ArrayFiles:
                 attributes=metadata["attributes"],
                 sharded=sharded,
                 separator=metadata["chunk_key_encoding"]["configuration"]["separator"],
-                unfolded=unfolded,
+                unfolded=unfolded or {},
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise Damaged(f"{directory / METADATA} lacks or garbles {error}") from None
@@ -317,11 +316,24 @@ class ArrayFiles:
         """The values of rows in records that are not folded yet.
 
         Read them before the array itself, then `lay_over`: otherwise a record that is folded in
-        between would be missed.
+        between would be missed, since a record that no longer exists is skipped.
         """
-        if self.unfolded is None or not self.sharded:
-            return []
-        return self.unfolded.read(self.name, rows, self.chunks[0])
+        found: list[RowsOfRecord] = []
+        if not self.sharded or not self.unfolded:
+            return found
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        for shard in np.unique(ascending // self.chunks[0]).tolist():
+            for record in reversed(self.unfolded.get(shard, ())):
+                low, high = np.searchsorted(ascending, [record.name.start, record.name.stop])
+                near = order[low:high]
+                with contextlib.suppress(FileNotFoundError):
+                    values = record.column(self.name) if len(near) else None
+                    if values is not None:
+                        at = np.searchsorted(record.rows, rows[near])
+                        there = record.rows[at] == rows[near]
+                        found.append((near[there], values[at[there]], record.name.first))
+        return found
 
     def lay_over(
         self,
@@ -555,6 +567,26 @@ def read_metadata_below(place: Place) -> dict[str, dict[str, Any]]:
     below.sort(key=lambda path: (path.count("/"), path))
     read = map_over_place(place, lambda path: read_zarr_metadata(place / path), below)
     return dict(zip(below, read, strict=True))
+
+
+def is_experiment(name: str) -> bool:
+    """Whether the path of a group or array below the root is that of an experiment."""
+    return "/" not in name and name != INTERNAL
+
+
+def metadata_of_node(copies: Mapping[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """The content of the ``zarr.json`` of a group or array, from the root's copies of all."""
+    own = {key: value for key, value in copies[name].items() if key != "consolidated_metadata"}
+    if not is_experiment(name):
+        return own
+    top = f"{name}/"
+    inner = {path[len(top) :]: node for path, node in copies.items() if path.startswith(top)}
+    return own | {"consolidated_metadata": consolidation(inner)}
+
+
+def consolidation(metadata: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The ``consolidated_metadata`` of a group, from the metadata of all nodes below, by path."""
+    return {"kind": "inline", "must_understand": False, "metadata": metadata}
 
 
 def are_runs_computed_to_sample(

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,11 @@ from numpy.typing import NDArray
 from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
 from sweep.store.backends.places import Place, write_text_atomically
-from sweep.store.commit.ledger import check_files_are_there, ledger_of_group
+from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.commit.records import (
     CHECKPOINT,
     PARTS,
     RECORD,
-    Ledger,
     Record,
     list_records_among,
 )
@@ -123,142 +121,102 @@ def status(store: str | Place | Store) -> Rows[Progress]:
     Damaged
         If an array that must be read is damaged.
     """
-    return Rows(ProgressCounter(Store.at(store)).count())
+    store = Store.at(store)
+    with store.naming_damage():
+        return Rows(_count_each(store.anew()))
 
 
-class ProgressCounter:
-    """Counts the runs of a store repeatedly, and rereads only arrays that have changed.
+def _count_each(store: Store) -> list[Progress]:
+    experiments, known = store.experiments, store.consolidated  # read before the files
+    paths = store.list_files()  # before the arrays, into which records may be folded meanwhile
+    records = list_records_among(store.place, paths)
+    session = store.session_name if records else ""
+    found = []
+    for name in experiments:
+        if known and name not in known:  # about to be created
+            continue
+        if any(path.startswith(f"{name}/") for path in paths):
+            check_files_are_there(store, name, paths)
+            found.append(_count(store, name, records, session))
+        elif known:
+            raise Damaged(f"the experiment {name!r} is gone")
+    some_left = f"{INTERNAL}/{PROGRESS}" in paths and any(one.left for one in found)
+    running = runs_in_flight(store) if some_left else {}
+    return [replace(one, running=min(running.get(one.experiment, 0), one.left)) for one in found]
 
-    Parameters
-    ----------
-    store : Store
-    """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._kept: dict[str, tuple[object, np.ndarray]] = {}  # arrays and their versions, by path
-
-    def count(self) -> list[Progress]:
-        """The `Progress` of each experiment, in the order of the study.
-
-        Raises
-        ------
-        InputError
-            If there is no store, or it has a newer format.
-        Damaged
-            If an array that must be read is damaged.
-        """
-        with self.store.naming_damage():
-            return self._count_each(self.store.anew())
-
-    def _count_each(self, store: Store) -> list[Progress]:
-        experiments, known = store.experiments, store.consolidated  # read before the files
-        paths = store.list_files()  # before the arrays, into which records may be folded meanwhile
-        records = list_records_among(store.place, paths)
-        session = store.session_name if records else ""
-        found = []
-        for name in experiments:
-            if known and name not in known:  # about to be created
+def _count(
+    store: Store,
+    name: str,
+    records: Sequence[Record],
+    session: str,
+) -> Progress:
+    """The progress of an experiment, without the runs that are being computed."""
+    arrays = store.arrays_of_group(name)
+    counts, status, seconds = (
+        _values(name, arrays, own) for own in (variables.SAMPLE_COUNT.name, STATUS, CPU_TIME)
+    )
+    # In most stores no run has left the study, and `in_study` need not be read.
+    some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
+    wanted = np.ones(len(counts), dtype=bool)
+    if some_left:
+        wanted = _values(name, arrays, IN_STUDY).astype(bool)
+    size = min(map(len, (counts, status, seconds, wanted)))  # they differ while the store grows
+    counts, status, seconds, wanted = (own[:size] for own in (counts, status, seconds, wanted))
+    seconds = np.where(counts > 0, np.nan_to_num(seconds), 0.0)
+    samples = arrays[TIME].shape[0]
+    done = are_runs_computed_to_sample(counts, status, samples)
+    failed = int((wanted & done & (status > 0)).sum())
+    of_runs, of_references = (
+        [record for record in records if record.group == group]
+        for group in (name, references_group_name(name))
+    )
+    milliseconds = sum(
+        own.name.milliseconds for own in of_references if _is_committed(own, session)
+    )
+    for record in of_runs:
+        with contextlib.suppress(FileNotFoundError):  # it was folded
+            if not _is_committed(record, session) or record.name.last < samples:
                 continue
-            if any(path.startswith(f"{name}/") for path in paths):
-                ledger = check_files_are_there(store, name, paths)
-                found.append(self._count(store, name, ledger, records, session))
-            elif known:
-                raise Damaged(f"the experiment {name!r} is gone")
-        some_left = f"{INTERNAL}/{PROGRESS}" in paths and any(one.left for one in found)
-        running = runs_in_flight(store) if some_left else {}
-        return [
-            replace(one, running=min(running.get(one.experiment, 0), one.left)) for one in found
-        ]
-
-    def _count(
-        self,
-        store: Store,
-        name: str,
-        ledger: Ledger,
-        records: Sequence[Record],
-        session: str,
-    ) -> Progress:
-        """The progress of an experiment, without the runs that are being computed."""
-        arrays = store.arrays_of_group(name)
-        counts, status, seconds = (
-            self._values(name, arrays, ledger, own)
-            for own in (variables.SAMPLE_COUNT.name, STATUS, CPU_TIME)
-        )
-        # In most stores no run has left the study, and `in_study` need not be read.
-        some_left = store.consolidated.get(name, {}).get("attributes", {}).get("rows_left_study", 1)
-        wanted = np.ones(len(counts), dtype=bool)
-        if some_left:
-            wanted = self._values(name, arrays, ledger, IN_STUDY).astype(bool)
-        size = min(map(len, (counts, status, seconds, wanted)))  # they differ while the store grows
-        counts, status, seconds, wanted = (own[:size] for own in (counts, status, seconds, wanted))
-        seconds = np.where(counts > 0, np.nan_to_num(seconds), 0.0)
-        samples = arrays[TIME].shape[0]
-        done = are_runs_computed_to_sample(counts, status, samples)
-        failed = int((wanted & done & (status > 0)).sum())
-        of_runs, of_references = (
-            [record for record in records if record.group == group]
-            for group in (name, references_group_name(name))
-        )
-        milliseconds = sum(
-            own.name.milliseconds for own in of_references if _is_committed(own, session)
-        )
-        for record in of_runs:
-            with contextlib.suppress(FileNotFoundError):  # it was folded
-                if not _is_committed(record, session) or record.name.last < samples:
-                    continue
-                rows = record.rows[record.rows < size]
-                if not done[rows].all():
-                    done[rows] = True
-                    failed += record.name.failed
-                    milliseconds += record.name.milliseconds
-        partly, used = _count_partly_computed_runs(of_runs, done, samples, seconds)
-        done &= wanted
-        left = int((wanted & ~done).sum())
-        return Progress(
-            experiment=name,
-            runs=int(wanted.sum()),
-            done=int(done.sum()),
-            running=0,
-            partly=min(partly, float(left)),
-            failed=failed,
-            left_study=int(size - wanted.sum()),
-            cpu_seconds=float(seconds.sum())
-            + self._cpu_seconds_of_references(store, references_group_name(name))
-            + 1e-3 * milliseconds
-            + used,
-        )
-
-    def _cpu_seconds_of_references(self, store: Store, group: str) -> float:
-        """CPU seconds of a group's committed references."""
-        arrays = store.arrays_of_group(group)
-        if CPU_TIME not in arrays:  # no references
-            return 0.0
-        names, ledger = (variables.SAMPLE_COUNT.name, CPU_TIME), ledger_of_group(store, group)
-        counts, seconds = (self._values(group, arrays, ledger, own) for own in names)
-        size = min(len(counts), len(seconds))
-        return float(np.nansum(seconds[:size][counts[:size] > 0]))
-
-    def _values(
-        self, group: str, arrays: Mapping[str, ArrayFiles], ledger: Ledger, name: str
-    ) -> np.ndarray:
-        """The values of an array over runs, reread if its files have changed."""
-        if (array := arrays.get(name)) is None:
-            raise Damaged(f"{group}/{name} has no metadata")
-        version = array.shape, _version_of_files(array, ledger)
-        known, values = self._kept.get(array.path, (None, np.zeros(0)))
-        if known != version:
-            values = array.values()
-            self._kept[array.path] = version, values
-        return values
+            rows = record.rows[record.rows < size]
+            if not done[rows].all():
+                done[rows] = True
+                failed += record.name.failed
+                milliseconds += record.name.milliseconds
+    partly, used = _count_partly_computed_runs(of_runs, done, samples, seconds)
+    done &= wanted
+    left = int((wanted & ~done).sum())
+    return Progress(
+        experiment=name,
+        runs=int(wanted.sum()),
+        done=int(done.sum()),
+        running=0,
+        partly=min(partly, float(left)),
+        failed=failed,
+        left_study=int(size - wanted.sum()),
+        cpu_seconds=float(seconds.sum())
+        + _cpu_seconds_of_references(store, references_group_name(name))
+        + 1e-3 * milliseconds
+        + used,
+    )
 
 
-def _version_of_files(array: ArrayFiles, ledger: Ledger) -> object:
-    """A value that changes with the files of an array; for objects, their ledger entries."""
-    if not isinstance(array.directory, Path):
-        return {path: own for path, own in ledger.items() if path.startswith(f"{array.path}/")}
-    stats = {file.name: file.stat() for file in array.directory.glob("c*")}
-    return {name: (found.st_ino, found.st_mtime_ns) for name, found in stats.items()}
+def _cpu_seconds_of_references(store: Store, group: str) -> float:
+    """CPU seconds of a group's committed references."""
+    arrays = store.arrays_of_group(group)
+    if CPU_TIME not in arrays:  # no references
+        return 0.0
+    names = variables.SAMPLE_COUNT.name, CPU_TIME
+    counts, seconds = (_values(group, arrays, own) for own in names)
+    size = min(len(counts), len(seconds))
+    return float(np.nansum(seconds[:size][counts[:size] > 0]))
+
+
+def _values(group: str, arrays: Mapping[str, ArrayFiles], name: str) -> np.ndarray:
+    """The values of an array over runs."""
+    if name not in arrays:
+        raise Damaged(f"{group}/{name} has no metadata")
+    return arrays[name].values()
 
 
 def _is_committed(record: Record, session: str) -> bool:

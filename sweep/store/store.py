@@ -43,7 +43,6 @@ from sweep.store import files
 from sweep.store.backends import places
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, WriteCheck
 from sweep.store.commit.records import (
-    Unfolded,
     list_records,
     records_folder,
     unfolded_by_group,
@@ -52,6 +51,7 @@ from sweep.store.files import (
     FORMAT_VERSION,
     INTERNAL,
     ArrayFiles,
+    Unfolded,
     ZarrMode,
     end_checkpoints_group_name,
 )
@@ -384,11 +384,11 @@ class Store:
         *group, _ = names
         return ArrayFiles.read(self.place.joinpath(*names), self.unfolded("/".join(group)))
 
-    def unfolded(self, group: str) -> Unfolded | None:
-        """The records of a group that are not folded yet; None if there are none."""
-        return self.unfolded_by_group().get(files.group_with_records_of(group))
+    def unfolded(self, group: str) -> Unfolded:
+        """The records of a group that are not folded yet, by row of shards."""
+        return self.unfolded_by_group().get(files.group_with_records_of(group), {})
 
-    def unfolded_by_group(self) -> dict[str, Unfolded]:
+    def unfolded_by_group(self) -> Mapping[str, Unfolded]:
         """The records that are not folded yet, by group."""
         records = list_records(records_folder(self.place))
         return unfolded_by_group(records, self.session_name) if records else {}
@@ -402,7 +402,7 @@ class Store:
         ----------
         group : str
             Name of a group of runs or references.
-        unfolded : sweep.store.commit.records.Unfolded, optional
+        unfolded : dict of int to list of Record, optional
             Records to read as if they were folded, from the method `unfolded`; by default none.
 
         Returns

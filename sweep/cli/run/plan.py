@@ -7,7 +7,7 @@ from sweep.cli.options import Count, OptionalStore, command
 from sweep.cli.output import echo_json
 from sweep.cli.progress import ProgressLine
 from sweep.cli.terminal import COUNTED, print_checkpoints, print_warnings
-from sweep.store.progress import ProgressCounter
+from sweep.store.progress import status
 from sweep.store.store import Store
 
 
@@ -42,4 +42,4 @@ def plan(
         return
     click.echo(str(planned))
     if (made := Store.at(planned.store)).exists():
-        print_checkpoints(ProgressCounter(made).count(), COUNTED)
+        print_checkpoints(status(made), COUNTED)

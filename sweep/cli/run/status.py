@@ -18,14 +18,14 @@ from sweep.cli.output import echo, echo_json, rows_as_text
 from sweep.cli.streams import is_terminal, rich_console
 from sweep.cli.terminal import print_checkpoints
 from sweep.errors import Damaged
-from sweep.store import failures as failing
+from sweep.store import failed_runs as failing
+from sweep.store import progress as stored
 from sweep.store.lease.holder import LeaseHolder
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import Submission, submission_of_store
 from sweep.store.progress import (
     Prediction,
     Progress,
-    ProgressCounter,
     RunRate,
     read_plan_predictions,
 )
@@ -90,15 +90,14 @@ def status(
             raise
         echo({"submission": vars(submission)}, _submission_sentence(submission), as_json)
         return
-    counter = ProgressCounter(opened)
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends --watch, not the run
-            _watch_progress(counter, every)
+            _watch_progress(opened, every)
         return
     for name in experiment:
         check_known(f"experiment of {opened}", name, opened.experiments)
     failed = _failure_facts(opened, experiment) if failures else {}
-    progresses = counter.count()
+    progresses = stored.status(opened)
     shown = [own for own in progresses if not experiment or own.experiment in experiment]
     holder, submission = lease_holder_of_store(opened), _submission_or_none(opened)
     total, predictions = read_plan_predictions(opened)
@@ -222,7 +221,7 @@ def _print_failures(facts: Mapping[str, Any], most: int) -> None:
 # --- watching --------------------------------------------------------------------------------
 
 
-def _watch_progress(counter: ProgressCounter, every: float | None) -> None:
+def _watch_progress(store: Store, every: float | None) -> None:
     """Print the progress until all runs are done; on a terminal, redraw a table."""
     from rich.live import Live
     from rich.text import Text
@@ -232,26 +231,26 @@ def _watch_progress(counter: ProgressCounter, every: float | None) -> None:
     drawing = Live(console=rich_console(sys.stdout), auto_refresh=False)
     with drawing if terminal else contextlib.nullcontext():
         for progresses in _counted_again_and_again(
-            counter, every or (REDRAW_SECONDS if terminal else PRINT_SECONDS)
+            store, every or (REDRAW_SECONDS if terminal else PRINT_SECONDS)
         ):
             rows = [_watched_row(own, rates[own.experiment]) for own in progresses]
             text = (
                 rows_as_text(rows, _cell_text) if terminal else "\n".join(map(_watched_line, rows))
             )
-            if any(own.left for own in progresses) and lease_holder_of_store(counter.store) is None:
-                text += f"\n{_resume_sentence(counter.store)}"
+            if any(own.left for own in progresses) and lease_holder_of_store(store) is None:
+                text += f"\n{_resume_sentence(store)}"
             if terminal:
                 drawing.update(Text(escape_controls_in_lines(text)), refresh=True)
             else:
                 click.echo(text)
 
 
-def _counted_again_and_again(counter: ProgressCounter, every: float) -> Iterator[list[Progress]]:
+def _counted_again_and_again(store: Store, every: float) -> Iterator[Sequence[Progress]]:
     """Yield the progress of a store every `every` seconds until all runs are done."""
     troubles, left = 0, True
     while left:
         try:
-            if progresses := counter.count():
+            if progresses := stored.status(store):
                 yield progresses
                 left = any(progress.left for progress in progresses)
             troubles = 0

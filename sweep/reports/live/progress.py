@@ -3,13 +3,14 @@
 import collections
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from sweep.errors import Damaged
-from sweep.store.failures import values_shared_by_failed_runs
+from sweep.store.failed_runs import values_shared_by_failed_runs
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.lease.requests import submission_of_store
-from sweep.store.progress import Progress, ProgressCounter, RunRate
+from sweep.store.progress import Progress, RunRate, status
 from sweep.store.store import Store
 from sweep.text import count_with_noun, format_duration
 
@@ -29,10 +30,10 @@ class ProgressCache:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._counter = store, ProgressCounter(store)
+        self._store = store
         self._lock, self._next, self._troubles = threading.Lock(), 0.0, 0
         self._rates: dict[str, RunRate] = collections.defaultdict(RunRate)  # by experiment
-        self._counted: list[Progress] = []
+        self._counted: Sequence[Progress] = []
         self._answer: dict[str, Any] = {}
         self._failed: list[int] = []  # numbers of failures for which `_shared` was computed
         self._shared: list[str] = []
@@ -61,7 +62,7 @@ class ProgressCache:
 
     def _count(self, now: float) -> dict[str, Any]:
         try:
-            self._counted, self._troubles = self._counter.count(), 0
+            self._counted, self._troubles = status(self._store), 0
         except Damaged:  # may happen while a store grows
             self._troubles += 1
             if self._troubles > MOST_TROUBLES or not self._counted:

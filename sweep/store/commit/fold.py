@@ -281,14 +281,14 @@ def fold_all(
     left: dict[tuple[str, int], list[Record]] = {}
     while True:
         unfolded = unfolded_by_group(list_records(records_folder(store.place)), session)
-        waiting = {(group, row) for group, own in unfolded.items() for row in own.records}
+        waiting = {(group, row) for group, rows in unfolded.items() for row in rows}
         for group, row in sorted(waiting - left.keys()):
             try:
                 fold_group(store, group, session, row, check)
             except Damaged:
                 if not lenient:
                     raise
-                left[group, row] = unfolded[group].records[row]
+                left[group, row] = unfolded[group][row]
         if waiting <= left.keys():
             break
     found: dict[str, list[Record]] = {}

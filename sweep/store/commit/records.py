@@ -40,7 +40,6 @@ from sweep.store.commit.shards import Draft
 from sweep.store.files import (
     INTERNAL,
     RowNumbers,
-    RowsOfRecord,
     checked_bytes,
     unreadable_file_error,
     with_checksum,
@@ -438,41 +437,9 @@ def list_records_among(root: Place, paths: Iterable[str]) -> list[Record]:
     return list_records(records_folder(root), paths=mine)
 
 
-@dataclass(frozen=True)
-class Unfolded:
-    """The records of a group that are not folded yet, to be read as if they were.
-
-    Parameters
-    ----------
-    records : dict of int to list of Record
-        Records by their row of shards.
-    """
-
-    records: dict[int, list[Record]]
-
-    def read(self, name: str, rows: RowNumbers, shard_rows: int) -> list[RowsOfRecord]:
-        """The values that records hold of rows of an array, as a `RowsOfRecord` for each record.
-
-        If several hold the same row, the last one in the list counts. A record that no longer
-        exists was folded: its values are in the array, which must be read after this.
-        """
-        found: list[RowsOfRecord] = []
-        order = np.argsort(rows, kind="stable")
-        ascending = rows[order]
-        for shard in np.unique(ascending // shard_rows).tolist():
-            for record in reversed(self.records.get(shard, [])):
-                low, high = np.searchsorted(ascending, [record.name.start, record.name.stop])
-                near = order[low:high]
-                with contextlib.suppress(FileNotFoundError):
-                    values = record.column(name) if len(near) else None
-                    if values is not None:
-                        at = np.searchsorted(record.rows, rows[near])
-                        there = record.rows[at] == rows[near]
-                        found.append((near[there], values[at[there]], record.name.first))
-        return found
-
-
-def unfolded_by_group(records: Iterable[Record], session: str) -> dict[str, Unfolded]:
+def unfolded_by_group(
+    records: Iterable[Record], session: str
+) -> dict[str, dict[int, list[Record]]]:
     """Group the records of a session that are not folded yet.
 
     Parameters
@@ -484,15 +451,15 @@ def unfolded_by_group(records: Iterable[Record], session: str) -> dict[str, Unfo
 
     Returns
     -------
-    dict of str to Unfolded
-        By the name of the group.
+    dict
+        By the name of the group, and by the row of shards.
     """
     found: dict[str, dict[int, list[Record]]] = {}
     for record in records:
         if record.name.kind == RECORD and record.name.session == session:
             rows = found.setdefault(record.group, {})
             rows.setdefault(record.shard_row, []).append(record)
-    return {group: Unfolded(rows) for group, rows in found.items()}
+    return found
 
 
 def put_records(name: str, records: Sequence[Record], draft: Draft) -> None:

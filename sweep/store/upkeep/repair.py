@@ -6,33 +6,45 @@ again. Coordinates and initial states are rewritten from the study, by the funct
 when a store grows.
 """
 
-import dataclasses
+import collections
+import contextlib
 import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.errors import Damaged, InputError
 from sweep.plugins import approvals
 from sweep.store import create, diff
-from sweep.store.arrays import StoredGroup, open_zarr_group
+from sweep.store.arrays import open_zarr_group
 from sweep.store.backends.places import Place, WriteCheck, path_below
-from sweep.store.commit import fold, ledger
-from sweep.store.commit.ledger import ledger_of_group, note_files
-from sweep.store.commit.records import put_durably
+from sweep.store.commit import fold
+from sweep.store.commit.ledger import (
+    ledger_of_group,
+    note_coordinates,
+    note_files,
+    read_all_files,
+)
+from sweep.store.commit.records import Ledger, put_durably
 from sweep.store.commit.shards import Draft
-from sweep.store.files import ArrayFiles, RowNumbers, group_with_records_of
+from sweep.store.files import (
+    ArrayFiles,
+    Index,
+    RowNumbers,
+    group_with_records_of,
+    metadata_of_node,
+    references_group_name,
+)
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 from sweep.store.studies import stored_study
-from sweep.store.upkeep import COPY, FOREIGN, GONE, NOTHING, REMOVE, RUN, STUDY
+from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark_runs import mark_runs_not_computed
-from sweep.store.upkeep.verify import NO_ROWS, Finding, experiment_of_group, verify
-from sweep.study import variables
+from sweep.store.upkeep.verify import SAMPLE_COUNT, STATUS, Finding, verify
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.study import Study
 
 ROUNDS = 5  # a repair may reveal further damage
 LOST = "lost"  # prefix of ids that replace those that cannot be recovered
@@ -90,24 +102,31 @@ def repair(
         raise InputError(f"{store} cannot be written: no permission")
     approvals.approved_plugins_of_store(attributes, store, trust_plugins)
     with acquire_lease(store) as lease:
-        found = []
+        every: dict[tuple[str, str, Index, str], Finding] = {}  # by what is found again
         fold.remove_unfinished(store)
         try:
             _ = store.consolidated
         except Damaged as damage:
-            found = [Finding("", "", (), damage.text, COPY, NO_ROWS, 0, store.place)]
+            every["", "", (), damage.text] = Finding(store.place, "", damage.text, COPY)
             create.consolidate_zarr_metadata(store, lease.check)
-        try:
-            session = store.session_name
-        except Damaged:  # `verify` will report it
-            session = ""
-        if session:
-            fold.note_session(store, session, lease)
-        return _Repair(store.anew(), trust_plugins, lease.check).mend(found, progress)
+        with contextlib.suppress(Damaged):  # `verify` will report it
+            if session := store.session_name:
+                fold.note_session(store, session, lease)
+        mending = _Repair(store.anew(), trust_plugins, lease.check)
+        for _ in range(ROUNDS):
+            findings = verify(mending.store, progress)
+            by_defect = {(f.place, f.array, f.chunk, f.text): f for f in findings}
+            new = [f for defect, f in by_defect.items() if defect not in every]
+            every |= by_defect
+            if all(finding.remedy == FOREIGN for finding in new):
+                break
+            mending.mend(findings)
+    marked = {group: len(rows) for group, rows in mending.marked.items() if rows}
+    return RepairResult(tuple(every.values()), marked, (*findings, *mending.lost))
 
 
 class _Repair:
-    """Repairs a store in rounds, while its lease is held.
+    """Mends findings, while the lease of the store is held.
 
     Parameters
     ----------
@@ -119,168 +138,118 @@ class _Repair:
     """
 
     def __init__(self, store: Store, trust_plugins: bool, check: WriteCheck) -> None:
-        self._store, self._trust_plugins, self._check = store, trust_plugins, check
-        self._marked: dict[str, set[int]] = {}
-        self._lost: dict[tuple[object, ...], Finding] = {}
+        self.store, self._trust_plugins, self._check = store, trust_plugins, check
+        self.marked = collections.defaultdict[str, set[int]](set)
+        self.lost: list[Finding] = []
 
-    def mend(
-        self, found: Sequence[Finding], progress: Callable[[int, int], object]
-    ) -> RepairResult:
-        """Repair the store until nothing new is found; `found` was repaired before."""
-        every, in_part = {_defect(finding): finding for finding in found}, set[Place]()
-        for _ in range(ROUNDS):
-            findings: Sequence[Finding] = verify(self._store, progress)
-            in_part |= {finding.path for finding in findings if finding.is_in_part}
-            findings = [f for f in findings if f.is_in_part or f.path not in in_part]
-            new = [finding for finding in findings if _defect(finding) not in every]
-            every |= {_defect(finding): finding for finding in new}
-            if all(finding.remedy == FOREIGN for finding in new):
-                break
-            self._mend(findings)
-        if every:
-            create.consolidate_zarr_metadata(self._store, self._check)
-        counts = {group: len(rows) for group, rows in self._marked.items() if rows}
-        return RepairResult(tuple(every.values()), counts, (*findings, *self._lost.values()))
-
-    def _mend(self, findings: Sequence[Finding]) -> None:
-        store, check = self._store, self._check
-        self._remove(findings)
+    def mend(self, findings: Sequence[Finding]) -> None:
+        """Mend what was found: coordinates last, since the study is compared with all else."""
+        store, check = self.store, self._check
+        by_remedy = collections.defaultdict[str, list[Finding]](list)
         for finding in findings:
-            if finding.remedy == COPY:
-                name = f"{finding.place}/{finding.array}".strip("/")
-                # Without consolidated metadata, which zarr would believe to be those of its nodes.
-                kept = store.consolidated[name].items()
-                own = {key: value for key, value in kept if key != "consolidated_metadata"}
-                put_durably(finding.path, json.dumps(own, indent=2).encode(), check)
-        self._forget_experiments({f.place for f in findings if f.text == GONE})
-        for finding in findings:
-            if finding.remedy == STUDY and not finding.array:
-                known = ledger.read_all_files(store, finding.place, shards=True)
-                note_files(store, finding.place, known, check)
-        unfolded = fold.fold_all(self._store, self._store.session_name, check, lenient=True)
-        damaged = [finding for finding in findings if finding.remedy == RUN]
-        for group in dict.fromkeys([*unfolded, *(finding.place for finding in damaged)]):
-            rows = [record.rows for record in unfolded.get(group, ())]
-            rows += [finding.rows for finding in damaged if finding.place == group]
-            self._mark(group, np.unique(np.concatenate(rows)))
-        fold.remove_from_store(
-            store, [r.place for records in unfolded.values() for r in records], check
-        )
-        for finding in damaged:
-            if not finding.is_in_part:
-                self._blank(finding)
-        self._write_from_study([f for f in findings if f.remedy == STUDY and f.array])
-        create.consolidate_zarr_metadata(self._store, check)
-        self._store = self._store.anew()
-
-    def _remove(self, findings: Sequence[Finding]) -> None:
-        """Remove bad files, and directories or links in the place of files to be written."""
-        gone: set[Place] = set()
-        for finding in findings:
-            file = finding.path
-            is_ledger = finding.remedy == STUDY and not finding.array
-            if is_ledger or (finding.remedy == REMOVE and finding.text != GONE):
-                gone.add(file)
-            elif finding.remedy in (RUN, STUDY, COPY) and isinstance(file, Path):
-                gone |= {file} if file.is_dir() or file.is_symlink() else set()
-                above = [place for place in file.parents if self._store.place in place.parents]
-                gone |= {place for place in above if place.is_symlink() and not place.is_dir()}
-        if gone:
-            fold.remove_from_store(self._store, sorted(gone, key=str), self._check)
-
-    def _forget_experiments(self, gone: Collection[str]) -> None:
-        """Remove experiments whose directory is missing from the list of the store."""
+            by_remedy[finding.remedy].append(finding)
+        ledgers = [finding for finding in by_remedy[STUDY] if not finding.array]
+        coordinates = [finding for finding in by_remedy[STUDY] if finding.array]
+        gone = [finding.place for finding in by_remedy[REMOVE] if finding.text == GONE]
+        self._remove(f.path for f in (*by_remedy[REMOVE], *ledgers) if f.text != GONE)
+        mine = (finding.path for finding in findings if finding.remedy not in (REMOVE, FOREIGN))
+        self._remove(place for path in mine for place in _places_in_the_way(path, store))
+        for finding in by_remedy[COPY]:
+            name = f"{finding.place}/{finding.array}".strip("/")
+            own = metadata_of_node(store.consolidated, name)
+            put_durably(finding.path, json.dumps(own, indent=2).encode(), check)
         for name in gone:
-            fold.forget_group(self._store, name, self._check)
+            fold.forget_group(store, name, check)
         if gone:
-            left = [name for name in self._store.attributes["experiments"] if name not in gone]
-            create.consolidate_zarr_metadata(self._store, self._check)
-            create.set_root_attributes(self._store, {"experiments": left}, self._check)
-            self._store = self._store.anew()
+            left = [name for name in store.attributes["experiments"] if name not in gone]
+            create.consolidate_zarr_metadata(store, check)
+            create.set_root_attributes(store, {"experiments": left}, check)
+            self.store = store = store.anew()
+        for finding in ledgers:
+            note_files(store, finding.place, read_all_files(store, finding.place, True), check)
+        unfolded = fold.fold_all(store, store.session_name, check, lenient=True)
+        again = collections.defaultdict[str, list[RowNumbers]](list)
+        for group, records in unfolded.items():
+            again[group] += [record.rows for record in records]
+        for finding in by_remedy[RUN]:
+            again[finding.place].append(finding.rows)
+        for group, rows in again.items():
+            self._mark(group, np.unique(np.concatenate(rows)))
+        self._remove(record.place for records in unfolded.values() for record in records)
+        for finding in by_remedy[RUN]:
+            self._blank(finding)
+        if coordinates:
+            study = stored_study(store, trust_plugins=self._trust_plugins)
+            self._write_from_study(study, coordinates)
+        else:
+            create.consolidate_zarr_metadata(store, check)
+        self.store = store.anew()
+
+    def _remove(self, places: Iterable[Place]) -> None:
+        if places := sorted(set(places), key=str):
+            fold.remove_from_store(self.store, places, self._check)
 
     def _mark(self, group: str, rows: RowNumbers) -> None:
         """Mark runs as not computed."""
         if len(rows):
-            mark_runs_not_computed(self._store, group, rows, self._check)
-            self._marked.setdefault(group, set()).update(rows.tolist())
+            mark_runs_not_computed(self.store, group, rows, self._check)
+            self.marked[group].update(rows.tolist())
 
     def _blank(self, finding: Finding) -> None:
         """Blank the damaged chunks of a shard, or remove the shard; its runs are marked already."""
-        array = ArrayFiles.read(self._store.place / finding.place / finding.array)
+        array = ArrayFiles.read(self.store.place / finding.place / finding.array)
         group = group_with_records_of(finding.place)
-        path = path_below(finding.path, self._store.place)
-        if finding.chunk or array.name in (variables.SAMPLE_COUNT.name, "status"):
-            known = ledger_of_group(self._store, group)
-            index = array.index_of_file(finding.path)
-            new = fold.write_shard(
-                array, index, Draft.blank_damage, known, self._check, lenient=True
-            )
-            note_files(self._store, group, new, self._check, () if new else [path])
-        else:
-            note_files(self._store, group, {}, self._check, [path])
-            fold.remove_from_store(self._store, [finding.path], self._check)
+        known, new = ledger_of_group(self.store, group), Ledger()
+        if finding.chunk or array.name in (SAMPLE_COUNT, STATUS):
+            index, change = array.index_of_file(finding.path), Draft.blank_damage
+            new = fold.write_shard(array, index, change, known, self._check, lenient=True)
+        gone = [] if new else [path_below(finding.path, self.store.place)]
+        note_files(self.store, group, new, self._check, gone)
+        if not new:
+            self._remove([finding.path])
 
-    # --- from the study ----------------------------------------------------------------------
-
-    def _write_from_study(self, findings: Sequence[Finding]) -> None:
-        """Rewrite coordinates and initial states."""
-        study = stored_study(self._store, trust_plugins=self._trust_plugins) if findings else None
-        experiments = {own.name: own for own in study.experiments} if study else {}
-        for group in dict.fromkeys(finding.place for finding in findings):
-            experiment = experiments.get(experiment_of_group(group))
-            if experiment is None:  # no longer in the study, so that its coordinates are unknown
-                continue
-            table, mine = expand_experiment(experiment), [f for f in findings if f.place == group]
-            fold.remove_from_store(self._store, [finding.path for finding in mine], self._check)
-            root = self._store.root("r+", self._check)
-            if group == experiment.name:
-                self._write_coordinates(open_zarr_group(root, group), table, mine)
-            else:
-                if any(finding.array == "run_id" for finding in mine):
-                    # References without ids are computed again when they are needed.
-                    fold.forget_group(self._store, group, self._check)
-                create.create_or_grow_reference_arrays(root, table, states_anew=True)
-            ledger.note_coordinates(self._store, [group], self._check, root.store.written)
-
-    def _write_coordinates(
-        self, group: StoredGroup, table: RunTable, findings: Sequence[Finding]
-    ) -> None:
-        if any(finding.array == "run_id" for finding in findings):
-            self._write_run_ids(group, table)
-        rows, known = diff.rows_in_store(group, table)
-        mine = np.flatnonzero(rows < known)
-        entry = diff.ExperimentDiff(
-            table.take(mine), rows[mine], np.zeros(len(mine), dtype=bool),
-            np.zeros(len(mine), dtype=int), known, known - len(mine),
-        )  # fmt: skip
-        create.write_axis_coordinates(group, entry, table.systems[0])
-        create.write_run_coordinates(group, entry)
-        create.write_initial_states(group[variables.INITIAL_STATE.name], entry, since=0)
-        of_all_rows = {"run", "in_study", "run_id"}
+    def _write_from_study(self, study: Study, findings: Sequence[Finding]) -> None:
+        """Write coordinates and initial states again, by the function that grows a store."""
+        store, check, ours = self.store, self._check, dict[str, RunTable]()
+        for experiment in study.experiments:
+            ours[experiment.name] = table = expand_experiment(experiment)
+            ours[references_group_name(experiment.name)] = table
+        findings = [finding for finding in findings if finding.place in ours]
+        self._remove(finding.path for finding in findings)
+        for group in {finding.place for finding in findings if finding.array == "run_id"}:
+            if group == ours[group].experiment.name:
+                self._write_run_ids(group, ours[group])
+            else:  # references without ids are computed again when they are needed
+                fold.forget_group(store, group, check)
+        entries = diff.diff_store_against_study(store, study)
+        create.grow_store_to_study(store, study, entries, check, anew=True)
+        rows_of = {entry.name: entry.rows for entry in entries}
         for finding in findings:
-            gone = np.setdiff1d(finding.rows, entry.rows)
-            if len(gone) and finding.array not in of_all_rows:
+            gone = np.setdiff1d(finding.rows, rows_of.get(finding.place, finding.rows))
+            if len(gone) and finding.array not in ("run", "in_study", "run_id"):
                 text = f"is lost for {len(gone):,} runs that left the study"
-                lost = dataclasses.replace(
-                    finding, text=text, remedy=NOTHING, rows=gone, runs=len(gone)
-                )
-                self._lost[_defect(lost)] = lost
+                self.lost.append(replace(finding, text=text, rows=gone, runs=len(gone)))
 
-    def _write_run_ids(self, group: StoredGroup, table: RunTable) -> None:
-        """Rewrite the ids, if the rows are exactly those of the table, in the same order.
+    def _write_run_ids(self, group: str, table: RunTable) -> None:
+        """Write the ids again, if the rows are exactly those of the table, in the same order.
 
         Otherwise a missing id cannot be recovered, and its row no longer belongs to any study.
         """
-        array = group["run_id"]
-        if group.attrs.get(diff.ROWS_OF) == diff.hash_of_run_table(table.experiment):
-            array[:] = table.run_id.astype(object)
-            return
-        ids: NDArray[np.object_] = array[:].astype(object)
+        root = self.store.root("r+", self._check)
+        stored = open_zarr_group(root, group)
+        ids = stored["run_id"][:].astype(object)
+        if stored.attrs.get(diff.ROWS_OF) == diff.hash_of_run_table(table.experiment):
+            ids[:] = table.run_id
         lost = np.flatnonzero(ids == "")
-        self._mark(table.experiment.name, lost)
+        self._mark(group, lost)
         ids[lost] = [f"{LOST} {row}" for row in lost.tolist()]
-        array[:] = ids
+        stored["run_id"][:] = ids
+        note_coordinates(self.store, [group], self._check, root.store.written)
 
 
-def _defect(finding: Finding) -> tuple[object, ...]:
-    return finding.place, finding.array, finding.chunk, finding.text
+def _places_in_the_way(file: Place, store: Store) -> Iterator[Path]:
+    """A directory in place of a file, and broken links in place of it and its directories."""
+    if isinstance(file, Path):
+        inside = [place for place in (file, *file.parents) if store.place in place.parents]
+        broken = (place for place in inside if place.is_symlink() and not place.exists())
+        yield from [file] if file.is_dir() and store.place in file.parents else broken

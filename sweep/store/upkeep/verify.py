@@ -8,26 +8,27 @@ module writes; `sweep.store.upkeep.repair` repairs what `verify` finds.
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweep.analysis.rows import Rows
 from sweep.errors import Damaged
 from sweep.store import provenance
 from sweep.store.backends.places import METADATA, Place, path_below
 from sweep.store.commit.fold import OTHER
-from sweep.store.commit.ledger import (
-    is_as_written,
-    is_growing,
-    ledger_file,
-    ledger_of_group,
+from sweep.store.commit.ledger import is_as_written, is_growing, ledger_file, ledger_of_group
+from sweep.store.commit.records import (
+    PARTIAL,
+    RECORD,
+    Ledger,
+    Record,
+    ledger_entry,
+    list_records_among,
 )
-from sweep.store.commit.records import PARTIAL, RECORD, Ledger, Record, list_records_among
 from sweep.store.files import (
     CHUNK_KEY,
     INTERNAL,
@@ -36,6 +37,8 @@ from sweep.store.files import (
     Index,
     RowNumbers,
     end_checkpoints_group_name,
+    is_experiment,
+    metadata_of_node,
     read_zarr_metadata,
     references_group_name,
     unreadable_file_error,
@@ -50,9 +53,6 @@ from sweep.study import variables
 THREADS = 8
 NO_ROWS = np.zeros(0, dtype=np.int64)
 SAMPLE_COUNT, STATUS = variables.SAMPLE_COUNT.name, "status"
-# Files that earlier versions wrote in place of `PROGRESS`.
-EARLIER = {f"{INTERNAL}/{name}.json" for name in ("in-flight", "prediction")}
-Check = Callable[[], "Iterator[Finding]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,36 +61,36 @@ class Finding:
 
     Parameters
     ----------
+    path : Path or ObjectPlace
+        The file or directory.
     place : str
         Name of the group, such as ``pendulum`` or ``_geosweep/references/pendulum``; for a file
         outside of groups, its path.
-    array : str
-        Name of the array; empty if the file does not belong to an array.
-    chunk : tuple of int
-        Index of the damaged chunk in the whole array; empty if a whole file is meant.
     text : str
         What is wrong.
     remedy : str
         One of the remedies in `sweep.store.upkeep`.
+    array : str
+        Name of the array; empty if the file does not belong to an array.
+    chunk : tuple of int
+        Index of the damaged chunk in the whole array; empty if a whole file is meant.
     rows : ndarray of int
         Rows of the group that are affected.
     runs : int
         Number of affected rows that are committed.
-    path : Path or ObjectPlace
-        The file or directory.
-    is_in_part : bool
-        Whether only the values of `rows` are known to be bad, not the rest of the file.
     """
 
+    path: Place
     place: str
-    array: str
-    chunk: Index
     text: str
     remedy: str
-    rows: RowNumbers
-    runs: int
-    path: Place
-    is_in_part: bool = False
+    array: str = ""
+    chunk: Index = ()
+    rows: RowNumbers = field(default_factory=lambda: NO_ROWS)
+    runs: int = 0
+
+
+Check = Callable[[], Iterable[Finding]]
 
 
 def verify(
@@ -119,9 +119,9 @@ def verify(
     Damaged
         If the attributes of the root are damaged, of which there is no copy.
     """
-    verification = _Verification(Store.at(store).anew(), writer)
-    found, checks = [*verification.find_without_reading()], verification.checks
-    files = len(checks.keys() & verification.paths)
+    survey = _Survey(Store.at(store).anew())
+    found, checks = [*survey.find_without_reading(writer is None)], survey.checks
+    files = len(checks.keys() & survey.paths)
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         for done, some in enumerate(pool.map(lambda check: [*check()], checks.values()), 1):
             progress(min(done, files), files)
@@ -129,76 +129,59 @@ def verify(
     return Rows(found)
 
 
-class _Verification:
-    """The files of a store, with a check for each of them.
+class _Survey:
+    """The files of a store, with a check for each that should be there, by path."""
 
-    Parameters
-    ----------
-    store : Store
-    writer : LeaseHolder or None
-        As in `verify`.
-    """
-
-    def __init__(self, store: Store, writer: LeaseHolder | None) -> None:
-        self._store, self._writer, self.paths = store, writer, store.list_files()
-        self.checks: dict[str, Check] = {METADATA: lambda: iter(())}  # by path below the store
-        names, copies = store.experiments, store.consolidated
+    def __init__(self, store: Store) -> None:
+        self._store, self.paths, copies = store, store.list_files(), store.consolidated
         there = {path.partition("/")[0] for path in self.paths}
-        self._gone = {*names} & copies.keys() - there
-        self._growing = {name for name in names if is_growing(store, name)}
+        self._gone = {name for name in store.experiments if name in copies and name not in there}
+        # Including experiments of which only references are left.
+        names = dict.fromkeys([*store.experiments, *map(experiment_of_group, copies)])
+        self._growing = {own for own in names if is_experiment(own) and is_growing(store, own)}
         if not copies:
             self._growing = {*names, INTERNAL}
+        self._records = list_records_among(store.place, self.paths)
+        self.checks: dict[str, Check] = {METADATA: tuple}  # whose seals the store compares
         for name in copies:
             if name.partition("/")[0] not in self._gone:
                 self.checks[f"{name}/{METADATA}"] = partial(self._check_metadata, name)
-        records = list_records_among(store.place, self.paths)
-        for record in records:
+        for record in self._records:
             self._add(record.place, partial(self._check_record, record))
-        self._add_note(store.session_file, SessionRecord.parse)
-        self._add_note(store.internal(PROGRESS), is_progress_whole)
-        for file in store.internal(provenance.FOLDER).glob("*.json"):
-            self._add_note(file, partial(_is_environment, file.stem))
-        # Including experiments of which only references are left.
-        names = [*dict.fromkeys([*names, *map(experiment_of_group, copies)])]
+        notes: dict[Place, Callable[[bytes], object]] = {
+            file: partial(_is_environment, file.stem)
+            for file in store.internal(provenance.FOLDER).glob("*.json")
+        }
+        notes |= {store.internal(PROGRESS): is_progress_whole}
+        notes |= {store.session_file: SessionRecord.parse}
+        for file, is_whole in notes.items():
+            self._add(file, partial(self._check_note, file, is_whole))
         self._groups: list[_Group] = []
-        for name in (own for own in names if own != INTERNAL):
-            for place in (name, references_group_name(name)):
-                if place in self._gone:
-                    self._add(ledger_file(store, place), lambda: iter(()))
-                    continue
-                group = _Group(store, place, name in self._growing, records)
-                self._add(ledger_file(store, place), partial(self._check_ledger, group))
-                self.checks |= {path: partial(group.check, path) for path in group.ledger}
-                self._groups.append(group)
+        for name in filter(is_experiment, names):
+            for own in (name, references_group_name(name)):
+                check: Check = tuple
+                if own not in self._gone:
+                    self._groups.append(group := _Group(store, own, self._growing))
+                    self.checks |= {path: partial(group.check, path) for path in group.ledger}
+                    check = partial(self._check_ledger, group)
+                self._add(ledger_file(store, own), check)
 
-    def _add(self, file: Place, check: "Check") -> None:
+    def _add(self, file: Place, check: Check) -> None:
         self.checks[path_below(file, self._store.place)] = check
 
-    def _add_note(self, file: Place, is_whole: Callable[[bytes], object]) -> None:
-        self._add(file, partial(self._check_note, file, is_whole))
-
-    def _finding(self, file: Place, text: str, remedy: str, place: str = "") -> Finding:
-        place = place or path_below(file, self._store.place)
-        return Finding(place, "", (), text, remedy, NO_ROWS, 0, file)
+    def _finding(self, file: Place, text: str, remedy: str) -> Finding:
+        return Finding(file, path_below(file, self._store.place), text, remedy)
 
     def _check_metadata(self, name: str) -> Iterator[Finding]:
         """Compare metadata with the root's copy of them, unless the experiment is growing."""
-        copies, experiment, own = self._store.consolidated, experiment_of_group(name), {}
-        if experiment in self._growing:
+        place, _, array = name.rpartition("/")
+        file, own = self._store.place / name, {}
+        if experiment_of_group(name) in self._growing:
             return
         with contextlib.suppress(Damaged):
-            own = read_zarr_metadata(self._store.place / name)
-        below = own.pop("consolidated_metadata", None) or {}
-        kept = {key: value for key, value in copies[name].items() if key != "consolidated_metadata"}
-        inner = {
-            key.removeprefix(f"{name}/"): value
-            for key, value in copies.items()
-            if key.startswith(f"{name}/")
-        }
-        if own != kept or (name == experiment != INTERNAL and below.get("metadata") != inner):
-            place, _, array = name.rpartition("/")
-            file, text = self._store.place / name / METADATA, "metadata are gone or garbled"
-            yield Finding(place, array, (), text, COPY, NO_ROWS, 0, file)
+            own = read_zarr_metadata(file)
+        if own != metadata_of_node(self._store.consolidated, name):
+            yield Finding(file / METADATA, place, "metadata are gone or garbled", COPY, array=array)
 
     def _check_record(self, record: Record) -> Iterator[Finding]:
         """Check a record; the runs of a bad one are computed again after its removal."""
@@ -227,40 +210,34 @@ class _Verification:
 
     def _check_ledger(self, group: "_Group") -> Iterator[Finding]:
         chunks = filter(None, map(CHUNK_KEY.fullmatch, self.paths))
-        is_needed = any(chunk[1] in group.arrays for chunk in chunks)
-        is_growing = experiment_of_group(group.place) in self._growing
-        if group.lost or (is_needed and not group.ledger and not is_growing):
-            file = ledger_file(self._store, group.place)
-            yield self._finding(file, group.lost or "is not there", STUDY, group.place)
+        is_needed = not group.is_growing and any(chunk[1] in group.arrays for chunk in chunks)
+        if group.lost or (is_needed and not group.ledger):
+            file = ledger_file(self._store, group.name)
+            yield Finding(file, group.name, group.lost or "is not there", STUDY)
 
-    def find_without_reading(self) -> Iterator[Finding]:
-        """Find what needs no reading: missing, unfinished and foreign files, impossible counts."""
-        store, unfinished = self._store, self._writer is None  # a writer's files are no defects
+    def find_without_reading(self, unfinished: bool) -> Iterator[Finding]:
+        """Find missing and foreign files and, if `unfinished`, files that were not finished."""
+        store = self._store
         for name in self._gone:
-            yield Finding(name, "", (), GONE, REMOVE, NO_ROWS, 0, store.place / name)
+            yield self._finding(store.place / name, GONE, REMOVE)
         for place in store.half_made_directories if unfinished and not store.in_bucket else ():
-            text = "a store whose creation was cut short"
-            yield Finding(place.name, "", (), text, REMOVE, NO_ROWS, 0, place)
-        holder = lease_backend_of_store(store).current(store.lease_file)
+            yield Finding(place, place.name, "a store whose creation was cut short", REMOVE)
+        holder = lease_backend_of_store(store).current(file := store.lease_file)
         if holder is not None and holder.host == UNKNOWN and holder.user == UNKNOWN:
-            text, file = "does not say who holds the store", store.lease_file
-            yield Finding(file.name, "", (), text, REMOVE, NO_ROWS, 0, file)
-        arrays = {
-            path: (group, own) for group in self._groups for path, own in group.arrays.items()
-        }
-        for group in self._groups:
-            yield from group.find_impossible_counts()
+            yield Finding(file, file.name, "does not say who holds the store", REMOVE)
+        arrays = {path: (own, array) for own in self._groups for path, array in own.arrays.items()}
+        with_records = {(record.group, record.shard_row) for record in self._records}
         sign = path_below(store.half_made_sign, store.place)
-        for path in sorted(self.paths - self.checks.keys() - EARLIER):
+        for path in sorted(self.paths - self.checks.keys()):
             file = store.place / path
             if path == sign or path.endswith(PARTIAL):
                 if unfinished:
                     yield self._finding(file, "a file that was not finished", REMOVE)
             elif (chunk := CHUNK_KEY.fullmatch(path)) and chunk[1] in arrays:
                 group, array = arrays[chunk[1]]
-                if array.sharded and array.index_of_file(file)[0] in group.unfolded:
+                if array.sharded and (group.name, array.index_of_file(file)[0]) in with_records:
                     self.checks[path] = partial(group.check, path)  # written by an interrupted fold
-                elif group.is_covered:
+                elif group.ledger and not group.is_growing:
                     yield self._finding(file, "was never written", REMOVE)
             elif experiment_of_group(path) not in self._growing:
                 yield self._finding(file, "does not belong to a store: move it away", FOREIGN)
@@ -271,50 +248,39 @@ def _is_environment(name: str, content: bytes) -> bool:
 
 
 class _Group:
-    """A group of runs or references, with its ledger.
+    """A group of runs or references, with its ledger, of which `lost` says what is wrong.
 
-    Parameters
-    ----------
-    store : Store
-    place : str
-        Name of the group.
-    is_growing : bool
-        Whether the group is growing, so that its coordinates may differ from the ledger.
-    records : list of Record
-        All records of the store.
+    While the group is growing, its coordinates may differ from the ledger.
     """
 
-    def __init__(
-        self, store: Store, place: str, is_growing: bool, records: Sequence[Record]
-    ) -> None:
-        self._store, self.place = store, place
-        # Rows of shards with records, which may be partly folded.
-        self.unfolded = {record.shard_row for record in records if record.group == place}
-        self.arrays = {array.path: array for array in store.arrays_of_group(place).values()}
-        self.ledger, self.lost = Ledger(), ""
+    def __init__(self, store: Store, name: str, growing: set[str]) -> None:
+        self._store, self.name, self.lost = store, name, ""
+        self.is_growing = experiment_of_group(name) in growing
+        self.arrays = {array.path: array for array in store.arrays_of_group(name).values()}
+        self.ledger = Ledger()
         try:
-            self.ledger = ledger_of_group(store, place) if self.arrays else Ledger()
+            self.ledger = ledger_of_group(store, name) if self.arrays else self.ledger
         except Damaged as damage:
             self.lost = damage.text
-        self.is_covered = bool(self.ledger) and not is_growing  # the ledger lists all files
-        if is_growing:
+        if self.is_growing:
             shards = tuple(f"{path}/" for path, array in self.arrays.items() if array.sharded)
             self.ledger = {
                 path: own for path, own in self.ledger.items() if path.startswith(shards)
             }
-        self.counts, self.status = map(self._readable_values, (SAMPLE_COUNT, STATUS))
+        self._counts, status = map(self._readable_values, (SAMPLE_COUNT, STATUS))
+        if len(status) != len(self._counts):  # references have none
+            status = np.zeros_like(self._counts)
         times = (a.shape[1] for a in self.arrays.values() if a.dims[1:2] == ("time",))
         most = next(times, np.iinfo(np.int32).max)
-        self._impossible: NDArray[np.bool_] = (self.counts < 0) | (self.counts > most)
-        if len(self.status) != len(self.counts):  # references have none
-            self.status = np.zeros_like(self.counts)
-        known = np.isin(self.status, variables.STATUS_FLAGS["flag_values"])
-        self._impossible |= (self.counts > 0) & ~known
-        self._impossible |= (self.counts == most) & (self.status == variables.PENDING)
+        self._complete = (self._counts > 0) & (status == 0)
+        is_known = np.isin(status, variables.STATUS_FLAGS["flag_values"])
+        self._impossible = (self._counts < 0) | (self._counts > most)
+        self._impossible |= (self._counts > 0) & ~is_known
+        self._impossible |= (self._counts == most) & (status == variables.PENDING)
 
-    def _readable_values(self, name: str) -> NDArray[np.int64]:
+    def _readable_values(self, name: str) -> RowNumbers:
         """Values of an array over runs; 0 where they cannot be read."""
-        if (array := self.arrays.get(f"{self.place}/{name}")) is None:
+        if (array := self.arrays.get(f"{self.name}/{name}")) is None:
             return NO_ROWS
         values = np.zeros(array.shape, dtype=int)
         for i in range(array.grid[0]):
@@ -324,81 +290,69 @@ class _Group:
                         values[chunk.rows] = chunk.values
         return values
 
-    def find_impossible_counts(self) -> Iterator[Finding]:
-        """Find runs whose sample count or status is impossible."""
-        rows = np.flatnonzero(self._impossible)
-        if array := self.arrays.get(f"{self.place}/{SAMPLE_COUNT}"):
-            for i in np.unique(rows // array.chunks[0]).tolist():
-                mine = rows[rows // array.chunks[0] == i]
-                text = f"gives {len(mine):,} runs an impossible sample count or status"
-                yield self._finding(array, (i,), (), text, mine)
-
     def check(self, path: str) -> Iterator[Finding]:
-        """Find the defects of a file of an array."""
+        """Find the defects of a file of an array: of single chunks if possible, or of all of it."""
         if (array := self.arrays.get(path.rpartition("/")[0])) is None:
             return
         index, known = array.index_of_file(self._store.place / path), self.ledger.get(path)
-        rows = np.arange(array.rows(index).start, array.rows(index).stop)
+        text, found = "", list[Finding]()
         try:
             if (data := array.read_file(index)) is None:
                 raise Damaged("is not there")
+            if known == ledger_entry(data) and not self._impossible[array.rows(index)].any():
+                return
             chunks = array.decode_chunks(index, data)
         except Damaged as damage:
-            yield self._finding(array, index, (), damage.text, rows)
-            return
-        damaged = [chunk for chunk in chunks if chunk.damage]
-        for chunk in damaged:
-            mine = np.arange(chunk.rows.start, chunk.rows.stop)
-            yield self._finding(array, index, chunk.index, chunk.damage, mine)
-        # Impossible counts are reported separately.
-        counted = array.name in (SAMPLE_COUNT, STATUS) and self._impossible[array.rows(index)].any()
-        if not damaged and not counted and not is_as_written(known, data):
-            lost = self._rows_without_value(array, chunks)
-            text, runs = OTHER, f"{len(lost):,} committed {'run' if len(lost) == 1 else 'runs'}"
-            if in_part := len(lost) > 0:
-                is_id, rows = array.name == "run_id", lost
-                text = f"lacks the ids of {runs}" if is_id else f"is NaN in {runs}"
-            yield self._finding(array, index, (), text, rows, in_part)
+            text = damage.text
+        else:
+            is_written = any(chunk.damage for chunk in chunks) or is_as_written(known, data)
+            for chunk in chunks:
+                said, rows = chunk.damage, np.arange(chunk.rows.start, chunk.rows.stop)
+                if not said:
+                    said, rows = self._impossible_rows(array, chunk, is_written)
+                if said:
+                    found.append(self._finding(array, index, said, rows, chunk.index))
+            # An impossible status is that of a sample count.
+            counted = array.name == STATUS and self._impossible[array.rows(index)].any()
+            text = "" if found or counted or is_written else OTHER
+        if text:
+            found = [self._finding(array, index, text, np.r_[array.rows(index)])]
+        yield from found
 
-    def _rows_without_value(self, array: ArrayFiles, chunks: list[Chunk]) -> RowNumbers:
-        """Committed rows of a file that lack an id, or the values of a recorded quantity.
-
-        If there are any, they are reported as the damaged rows, otherwise all rows of the file. If
-        the file is damaged in other rows too, it is found again after these were repaired.
-        """
+    def _impossible_rows(
+        self, array: ArrayFiles, chunk: Chunk, is_written: bool
+    ) -> tuple[str, RowNumbers]:
+        """Rows of a chunk with an impossible count, or complete without an id or without values."""
+        if array.name == SAMPLE_COUNT:
+            rows = chunk.rows.start + np.flatnonzero(self._impossible[chunk.rows])
+            text = f"gives {len(rows):,} runs an impossible sample count or status"
+            return text * bool(len(rows)), rows
         error = self.arrays.get(f"{array.path}_error")
         recorded = error is not None and "kind" in error.attributes
-        if not recorded and array.name not in ("run_id", variables.CPU_TIME):
-            return NO_ROWS
-        found = [NO_ROWS]
-        for chunk in chunks:
-            if chunk.values is not None:
-                flat = chunk.values.reshape(len(chunk.values), -1)
-                lost = flat == "" if array.dtype == object else np.isnan(flat)
-                found.append(chunk.rows.start + np.flatnonzero(lost.all(axis=1)))
-        is_complete = (self.counts > 0) & (self.status == 0)
-        return np.intersect1d(np.concatenate(found), np.flatnonzero(is_complete))
+        is_id = array.name == "run_id"
+        is_checked = recorded or is_id or array.name == variables.CPU_TIME
+        if is_written or not is_checked or chunk.values is None:
+            return "", NO_ROWS
+        flat = chunk.values.reshape(len(chunk.values), -1)
+        lost = (flat == "" if is_id else np.isnan(flat)).all(axis=1)
+        rows = chunk.rows.start + np.flatnonzero(lost & self._complete[chunk.rows])
+        runs = f"{len(rows):,} committed {'run' if len(rows) == 1 else 'runs'}"
+        text = f"lacks the ids of {runs}" if is_id else f"is NaN in {runs}"
+        return text * bool(len(rows)), rows
 
     def _finding(
-        self,
-        array: ArrayFiles,
-        index: Index,
-        chunk: Index,
-        text: str,
-        rows: RowNumbers,
-        is_in_part: bool = False,
+        self, array: ArrayFiles, index: Index, text: str, rows: RowNumbers, chunk: Index = ()
     ) -> Finding:
-        place = array.path.rpartition("/")[0]
-        rows = rows[rows < len(self.counts)] if array.dims[:1] == ("run",) else NO_ROWS
-        committed = rows[self.counts[rows] > 0]
+        place, remedy = array.path.rpartition("/")[0], RUN if array.sharded else STUDY
+        is_of_runs = (
+            array.dims[:1] == ("run",) and place == self.name
+        )  # checkpoints of ends are not
+        rows = rows[rows < len(self._counts)] if is_of_runs else NO_ROWS
+        committed = rows[self._counts[rows] > 0]
         if array.sharded and array.name != SAMPLE_COUNT:
             rows = committed
-        if place != self.place:  # checkpoints at ends of runs are no results
-            rows = committed = NO_ROWS
-        return Finding(
-            place, array.name, chunk, text, RUN if array.sharded else STUDY, rows, len(committed),
-            array.file(index), is_in_part,
-        )  # fmt: skip
+        file, runs = array.file(index), len(committed)
+        return Finding(file, place, text, remedy, array.name, chunk, rows, runs)
 
 
 def experiment_of_group(path: str) -> str:

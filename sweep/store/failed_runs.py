@@ -61,11 +61,11 @@ class SharedAxisValues:
         if not self.values:
             return f"{what} share no axis value that others do not have"
         axes = itertools.groupby(self.values, lambda found: str(found["axis"]))
-        said = " and ".join(_axis_in_words(axis, list(found)) for axis, found in axes)
+        said = " and ".join(_failing_values_in_words(axis, list(found)) for axis, found in axes)
         return f"{what} {'has' if self.failed == 1 else 'have'} {said}"
 
 
-def _axis_in_words(axis: str, found: Sequence[dict[str, Any]]) -> str:
+def _failing_values_in_words(axis: str, found: Sequence[dict[str, Any]]) -> str:
     """The values of an axis in words, each with its number of failed runs and of all runs."""
     values = [format_number(row["value"], 6) for row in found]
     counts = [(row["failed"], row["runs"]) for row in found]
