@@ -271,7 +271,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff, a
     sizes = {"run": entry.size, "time": len(experiment.times), "row": rows, "component": 3}
     create_or_grow_arrays(group, _array_variables_of_experiment(entry), sizes, layout)
     initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
-    ends, longest = end_checkpoints_group_name(entry.name), _longest_checkpoint(table)
+    ends, longest = end_checkpoints_group_name(entry.name), checkpoint_sizes(table)[0]
     _create_or_grow_checkpoints(root, ends, entry.size, longest, layout)
     digests = _write_initial_states(initial, entry, 0 if anew else entry.known)
     _create_or_grow_reference_arrays(root, table, anew)
@@ -308,21 +308,22 @@ def _state_rows(group: StoredGroup) -> int:
     return group["row"].size if "row" in group else 0
 
 
-def _longest_checkpoint(table: RunTable) -> int:
-    """Number of values in the longest checkpoint of a finished run."""
+def checkpoint_sizes(table: RunTable) -> tuple[int, int]:
+    """Number of values in the longest checkpoint of a finished run, and in those of all runs."""
     systems, experiment = table.systems, table.experiment
-    occurring = {
-        pair
-        for _, runs in table.slabs()
-        for pair in np.unique(runs.integrator_index * len(systems) + runs.system_index).tolist()
-    }
-    of_rows = {}
-    for integrator, system in (divmod(pair, len(systems)) for pair in occurring):
-        of_rows[integrator, systems[system].rows] = systems[system]
-    return max(
-        checkpoint_size(experiment.integrators[integrator].integrator(), system, experiment.record)
-        for (integrator, _), system in of_rows.items()
-    )
+    counts = np.zeros(len(experiment.integrators) * len(systems), dtype=int)
+    for _, runs in table.slabs():
+        pairs = runs.integrator_index * len(systems) + runs.system_index
+        counts += np.bincount(pairs, minlength=len(counts))
+    sizes: dict[tuple[int, int], int] = {}
+    longest = total = 0
+    for pair in np.flatnonzero(counts).tolist():
+        integrator, system = pair // len(systems), systems[pair % len(systems)]
+        if (key := (integrator, system.rows)) not in sizes:
+            own = experiment.integrators[integrator].integrator()
+            sizes[key] = checkpoint_size(own, system, experiment.record)
+        longest, total = max(longest, sizes[key]), total + sizes[key] * int(counts[pair])
+    return longest, total
 
 
 def _create_or_grow_checkpoints(
