@@ -51,7 +51,7 @@ from sweep.store.files import (
 from sweep.store.store import CREATING, Store
 from sweep.study import variables
 from sweep.study.experiment import Reference, ResolvedExperiment, checkpoint_size
-from sweep.study.run_table import SLAB, RunTable, ids_of_digests
+from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
 from sweep.study.variables import INITIAL_STATE, Variable
 
 if TYPE_CHECKING:
@@ -357,7 +357,9 @@ def _write_states(array: StoredArray, rows: NDArray[np.int_], states: NDArray[np
     """Write states into rows; shorter states are padded with NaN."""
     filled = np.full((len(rows), *array.shape[1:]), np.nan)
     filled[:, : states.shape[1]] = states
-    if len(rows):
+    if len(ranges := ranges_of(rows)) == 1:  # Zarr takes longer for row numbers
+        array[ranges[0].start : ranges[0].stop] = filled
+    elif ranges:
         array.oindex[rows] = filled
 
 

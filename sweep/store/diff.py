@@ -33,7 +33,7 @@ from sweep.store.lease.sessions import code_hash
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
-from sweep.study.run_id import RunId, initial_state_digest, method_as_json, run_digests
+from sweep.study.run_id import RunId, initial_state_digests, method_as_json, run_digests
 from sweep.study.run_table import SLAB, RunTable, digests_of_ids, expand_experiment
 
 if TYPE_CHECKING:
@@ -446,7 +446,7 @@ def references_of_run_table(table: RunTable) -> References | None:
     for system in range(len(table.systems)):
         starts = np.flatnonzero(run_of[system] < table.size)
         method = table.system_digests[system].method(text)
-        states = map(initial_state_digest, table.starts.states_of_starts(system, starts))
+        states = initial_state_digests(table.starts.states_of_starts(system, starts))
         for start, digest in zip(starts.tolist(), run_digests(method, states), strict=True):
             if digest.hex() not in place:  # a union may contain a state twice
                 place[digest.hex()] = len(place)
