@@ -374,7 +374,7 @@ class Looped:
             *problem.functions(), settings, problem.constants, times[1:], control, y, memory,
             problem.parameters, work, states[1:], taken[1:], kept, history,
         )  # fmt: skip
-        check_guard(problem, *guards)
+        check_guard(problem, np.concatenate(guards))
         taken[0, COVERING] = control[FIRST_SIZE]
         taken[0, REJECTED_SO_FAR] = carried[REJECTED]
         stood = control[values].copy()

@@ -168,16 +168,16 @@ def run_states(
     )
 
 
-def check_guard(problem: Problem | AdaptiveProblem, *guards: np.ndarray) -> None:
+def check_guard(problem: Problem | AdaptiveProblem, guard: np.ndarray) -> None:
     """Raise `InputError` where a kernel has written beside its arrays.
 
     Parameters
     ----------
     problem : Problem or AdaptiveProblem
-    *guards : ndarray
+    guard : ndarray
         What stands beside the arrays, all of which was `loop.UNTOUCHED`.
     """
-    if any(np.any(guard != kernels.UNTOUCHED) for guard in guards):
+    if np.any(guard != kernels.UNTOUCHED):
         functions = ", ".join(kernel.label for kernel in problem.made_from)
         raise InputError(
             "a kernel writes beyond its scratch, or another array, and its results are wrong: one "
