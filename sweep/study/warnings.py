@@ -262,8 +262,7 @@ def _outside_declared_ranges(
         count = int(np.ceil(experiment.duration / convergence.duration))
         yield (
             f"the first sample is at t = {first:g}, and orders are known to show until "
-            f"t = {convergence.duration:g}: {_samples(experiment, steps, count)} gives an earlier "
-            "one"
+            f"t = {convergence.duration:g}: give {_samples(experiment, steps, count)}"
         )
 
 
