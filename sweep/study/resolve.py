@@ -584,7 +584,7 @@ class _ExperimentResolver:
             near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
         values = tuple(map(float, model.as_list(given)))
-        near = list(read_each(axis.snapped, values))
+        near = list(read_each(axis.snapped, [min(value, axis.interval) for value in values]))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
             nearest = [f"{value:.10g}" for value in near]
