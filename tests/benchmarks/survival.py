@@ -209,7 +209,8 @@ def disk(folder, given):
         return [("the undisturbed run", "ends", said, False)]
     files = [file.stat().st_size for file in whole.rglob("*") if file.is_file()]
     size = sum(4096 * math.ceil(file / 4096) for file in files)  # on a tmpfs
-    with small_disk(folder, int(2 * size / 2**20) + 2) as place:
+    room = int(2.5 * size / 2**20) + 2  # for records, which are not compressed, and for shards
+    with small_disk(folder, room) as place:
         if place is None:
             return [("a full disk: no file system can be mounted here", "", "", None)]
         return _filled(study, whole, place, size)
