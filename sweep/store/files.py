@@ -546,7 +546,8 @@ def _decode_string_chunk(data: bytes, expected: int) -> np.ndarray:
         return np.full(count, first[4:].decode(), dtype=object)
     known: dict[str, str] = {}
     found: np.ndarray = VLenUTF8().decode(data)
-    found[:] = [known.setdefault(text, text) for text in found.tolist()]
+    texts = found.tolist()
+    found[:] = list(map(known.setdefault, texts, texts))
     return found
 
 
