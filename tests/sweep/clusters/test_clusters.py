@@ -54,7 +54,11 @@ WRONG = {
     "no kind": ({"cores": 2}, "kind…local, slurm"),
     "kind": ({"kind": "slrum"}, "'slrum'. Did you mean 'slurm'?"),
     "key": (NIGHT | {"core": 2}, "'night' (slurm) does not start…'core'. Did you mean 'cores'?"),
-    "local": ({"kind": "local", "queue": "x"}, "'night' (local)…'queue'. Valid: host, interface"),
+    "local": (
+        {"kind": "local", "queue": "x"},
+        "'night' (local)…'queue'. Valid: scale, adapt, host",
+    ),
+    "workers": ({"kind": "local", "n_workers": 2}, "'n_workers'. For the number of workers: scale"),
     "both": ({"kind": "local", "scale": 1, "adapt": {"maximum": 2}}, "both scale and adapt"),
     "scale": ({"kind": "local", "scale": 0}, "scale workers = 0…≥ 1"),
     "unit": ({"kind": "local", "scale": {"jobs": 1}}, "scale in profile 'night'…'jobs'"),
