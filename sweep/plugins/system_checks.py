@@ -32,6 +32,7 @@ from integrators.method import ALL_DEGREES
 from sweep.plugins.guarded import followed_by_nan, plain_rows, written_rows
 from systems import Quantity, System
 from systems.base import CONSERVED
+from systems.checking import IN_STUDIES
 
 Array = NDArray[np.float64]
 Value = TypeVar("Value", float, Array)
@@ -102,7 +103,8 @@ def _check_starts(system: System) -> None:
         try:
             system.check_state(state)
         except InputError as error:
-            raise InputError(f"start {name!r} of {system.name!r}: {error}") from None
+            said = str(error).replace(IN_STUDIES, "Let its function return a state on the manifold")
+            raise InputError(f"start {name!r} of {system.name!r}: {said}") from None
 
 
 # --- states and characteristic times -------------------------------------------------------------
