@@ -367,8 +367,8 @@ def check_quantity(
     """
     measured = _Measured(system, quantity, parameters)
     what = measured.what
-    check_known(f"kind of {what}", quantity.kind, KINDS)
-    check_known(f"degree of {what}", quantity.degree, ALL_DEGREES)
+    check_known("kind", quantity.kind, KINDS, where=f"of {what}")
+    check_known("degree", quantity.degree, ALL_DEGREES, where=f"of {what}")
     size = max(1, len(quantity.components))
     if len(quantity.columns) != size or not set(quantity.columns) <= {0, 1, 2}:
         raise InputError(

@@ -170,7 +170,7 @@ class RigidSystem(System):
         InputError
             If there is no such part.
         """
-        check_known(f"part of a state of {self.name}", key, self.state_keys)
+        check_known("part of a state", key, self.state_keys, where=f"of {self.name}")
         part = next(part for part in self.parts if part.key == key)
         rows = to_numbers(state)[slice(*self._row_range(part))]
         return rows if part.kind == "rotation" else rows[0]
