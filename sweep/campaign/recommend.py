@@ -1029,7 +1029,7 @@ def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
     """The experiment with a name; without a name, the only one of the study."""
     known = {own.name: own for own in study.experiments}
     if name is not None:
-        check_known(f"experiment of {study.name}", name, known, key="experiment")
+        check_known("experiment", name, known, "experiment", f"of {study.name}")
     elif len(known) > 1:
         raise InputError(
             f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",

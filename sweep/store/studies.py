@@ -252,6 +252,8 @@ def resolve_study_and_store(
     elif names_existing_store(study):
         made = stored_study(study, trust_plugins=trust_plugins)
         store = study if store is None else store
+    elif str(study).endswith(".zarr") and not Store.at(study).exists():
+        raise InputError(Store.at(study).absence_in_words())
     else:
         file = str(study) if isinstance(study, Store) else study
         known = _store_that_study_was_run_into(file, store)

@@ -564,7 +564,7 @@ def test_show_system(answers, name):
         if _fits(integrators.get(method.name, **method.example), system)
     ]
     assert facts["TOML"] == f'system = "{name}"' and facts["references"]
-    *_, study, _, _ = facts["shell"].split()  # sweep show study NAME > my-study.toml
+    *_, study, _, _ = facts["shell"].split()  # sweep show study NAME > copy.toml
     assert facts["TOML"] in (STUDIES / f"{study}.toml").read_text()
 
 
