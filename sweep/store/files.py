@@ -8,13 +8,14 @@ blosc with a crc32c, either in shards whose index follows the chunks, or with a 
 import contextlib
 import errno
 import functools
+import io
 import json
 import math
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import google_crc32c
 import numpy as np
@@ -39,6 +40,7 @@ FORMAT_VERSION = 3
 INTERNAL = "_geosweep"
 REFERENCES, ENDS = "references", "ends"
 CODECS = ("blosc", "crc32c")
+CHECKSUM_BYTES, BLOCK = 4, 2**20  # of a crc32c, and of a file that are read at once
 ABSENT = 2**64 - 1  # offset and size of a missing chunk in the index of a shard
 CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")  # a path below the store
 # Read errors that mean that the file itself is bad, not that this process may not read it.
@@ -505,16 +507,31 @@ def checksums_of_root(metadata: Mapping[str, Any]) -> list[int]:
 def with_checksum(data: bytes) -> bytes:
     """Append the crc32c of bytes to them."""
     data = bytes(data)
-    checksum: int = google_crc32c.value(data)
-    return data + checksum.to_bytes(4, "little")
+    return data + checksum_bytes(google_crc32c.value(data))
+
+
+def checksum_bytes(checksum: int) -> bytes:
+    """A crc32c as it is written behind what it is of."""
+    return checksum.to_bytes(CHECKSUM_BYTES, "little")
 
 
 def checked_bytes(data: bytes) -> bytes:
     """Remove the crc32c at the end of bytes; raises `Damaged` if it does not match them."""
-    body, stored = data[:-4], data[-4:]
-    if len(stored) < 4 or google_crc32c.value(body) != int.from_bytes(stored, "little"):
+    body, stored = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
+    if stored != checksum_bytes(google_crc32c.value(body)):
         raise Damaged("fails its checksum")
     return body
+
+
+def check_file(file: BinaryIO) -> None:
+    """Compare the crc32c at the end of a file, block by block; raises `Damaged` if it differs."""
+    left, checksum = file.seek(0, io.SEEK_END) - CHECKSUM_BYTES, 0
+    file.seek(0)
+    while left > 0 and (block := file.read(min(left, BLOCK))):
+        checksum, left = google_crc32c.extend(checksum, block), left - len(block)
+    if file.read() != checksum_bytes(checksum):
+        raise Damaged("fails its checksum")
+    file.seek(0)
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import google_crc32c
 import numpy as np
 
 from sweep.errors import Damaged
@@ -40,9 +41,9 @@ from sweep.store.commit.shards import Draft
 from sweep.store.files import (
     INTERNAL,
     RowNumbers,
-    checked_bytes,
+    check_file,
+    checksum_bytes,
     unreadable_file_error,
-    with_checksum,
 )
 
 RECORD, CHECKPOINT = "record", "checkpoint"
@@ -182,7 +183,7 @@ class Record:
 
     def check(self) -> None:
         """Raise `Damaged` if the record fails its checksum."""
-        self._read()
+        self._read(NAME)
 
     def remove(self) -> None:
         """Remove the record."""
@@ -194,13 +195,16 @@ class Record:
         return found[name]
 
     def _read(self, only: str | None = None) -> dict[str, np.ndarray]:
-        """Read all arrays of the file and compare its checksum, or read `only` one array."""
+        """Read all arrays of the file, or `only` one; all and `NAME` after its checksum."""
         if self._columns is not None:
             return self._columns
         try:
-            with self._open(only is None) as file, np.load(file, allow_pickle=False) as found:
-                read = {name: found[name] for name in found.files if only in (None, name)}
-            if only is None and str(read[NAME]) != str(self.name):
+            with self._open() as file:
+                if checked := only in (None, NAME):
+                    check_file(file)
+                with np.load(file, allow_pickle=False) as found:
+                    read = {name: found[name] for name in found.files if only in (None, name)}
+            if checked and str(read[NAME]) != str(self.name):
                 raise Damaged("is another record: it fails its checksum")
             return read
         except FileNotFoundError:
@@ -212,11 +216,10 @@ class Record:
         except Exception:  # damaged bytes can make zipfile and NumPy raise anything
             raise Damaged("fails its checksum", str(self.place)) from None
 
-    def _open(self, checked: bool) -> BinaryIO:
-        if isinstance(self.place, Path) and not checked:
+    def _open(self) -> BinaryIO:
+        if isinstance(self.place, Path):
             return self.place.open("rb")
-        data = self.place.read_bytes()
-        return io.BytesIO(checked_bytes(data) if checked else data)
+        return io.BytesIO(self.place.read_bytes())
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -255,7 +258,8 @@ def write_record(
     parts |= {f"{STATE}/{key}": values for key, values in (state or {}).items()}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **parts)
-    put_durably(folder / str(name), with_checksum(file.getvalue()))
+    file.write(checksum_bytes(google_crc32c.value(file.getvalue())))  # without a copy of it all
+    put_durably(folder / str(name), file.getvalue())
     return Record(folder / str(name), name)
 
 
