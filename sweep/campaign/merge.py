@@ -385,7 +385,7 @@ class _Union:
 def _union_of_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Union:
     """Unite the runs of an experiment; refuse a source with runs that its study lacks."""
     name, ids = experiment.name, expand_experiment(experiment).run_id.astype("S16")
-    union = _Union(stores, name, ids, len(experiment.times))
+    union = _Union(stores, name, ids, experiment.samples + 1)
     for source in union.sources:
         asked = source.ids[source.arrays["in_study"].values()]
         if lacking := len(np.setdiff1d(asked, ids)):

@@ -553,7 +553,7 @@ def _fold_and_tally(
 def _tally_experiment(store: Store, entry: ExperimentDiff, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
     counts, status = (arrays[name].values() for name in (variables.SAMPLE_COUNT.name, "status"))
-    done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
+    done = are_runs_computed_to_sample(counts, status, entry.experiment.samples + 1)[entry.rows]
     codes, numbers = np.unique(status[entry.rows][done], return_counts=True)
     failed = tuple(
         (STATUS[code], number)

@@ -248,7 +248,7 @@ def _needs_longer_time_axis(store: Store, entry: ExperimentDiff) -> bool:
     place, experiment = store.place / entry.name, entry.experiment
     stored: str | None = files.read_zarr_metadata(place)["attributes"].get("time_axis")
     shape: list[int] = files.read_zarr_metadata(place / "time")["shape"]
-    return stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)]
+    return stored != _time_axis_as_json(experiment) or shape != [experiment.samples + 1]
 
 
 def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
@@ -268,7 +268,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff, a
     # marks the group as growing.
     group.attrs["layout"] = to_attribute_json(layout)
     rows = max(_state_rows(group), _largest_state_rows(table))
-    sizes = {"run": entry.size, "time": len(experiment.times), "row": rows, "component": 3}
+    sizes = {"run": entry.size, "time": experiment.samples + 1, "row": rows, "component": 3}
     create_or_grow_arrays(group, _array_variables_of_experiment(entry), sizes, layout)
     initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
     ends, longest = end_checkpoints_group_name(entry.name), checkpoint_sizes(table)[0]
@@ -296,7 +296,7 @@ def layout_of_entry(entry: ExperimentDiff) -> Layout:
         return entry.layout
     states = any(len(variable.dims) > 2 for variable in _array_variables_of_experiment(entry))
     width = 3 * _largest_state_rows(entry.table) if states else 1
-    return Layout.choose(entry.size, len(entry.experiment.times), width)
+    return Layout.choose(entry.size, entry.experiment.samples + 1, width)
 
 
 def _largest_state_rows(table: RunTable) -> int:

@@ -193,7 +193,7 @@ def _diff_entry_of_experiment(
     pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
     if known:
         counts, status = _values(store, experiment.name, variables.SAMPLE_COUNT.name, "status")
-        done = are_runs_computed_to_sample(counts, status[: len(counts)], len(experiment.times))
+        done = are_runs_computed_to_sample(counts, status[: len(counts)], experiment.samples + 1)
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
     references = _count_stored_reference_samples(store, root, experiment)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     Integrated = fixed.Batch | adaptive.Solutions
 
+BYTES_TOGETHER = 2**24  # of states that are integrated and recorded at once
 Columns = dict[str, np.ndarray]  # by names of `sweep.study.variables`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 
@@ -311,7 +312,7 @@ class Integration:
         reference: ReferenceStates | None = None,
         most: int | None = None,
     ) -> Columns:
-        """Integrate runs up to the sample `last`, or some steps of the way.
+        """Integrate runs up to the sample `last`, or some steps or samples of the way.
 
         For runs at the last sample of all, it computes what follows: the way back for a recorded
         reversal error, or the map for a recorded symplectic defect.
@@ -334,6 +335,7 @@ class Integration:
             prepares the first step.
         """
         is_at_end, first, stood = self.stage(runs) == 2, max(runs.sample, 0), runs.checkpoints
+        last = min(last, first + max(1, BYTES_TOGETHER // runs.initial.nbytes))
         self.compile(len(runs.initial))  # before the clock starts
         found = self._integrate(runs, slice(first, last + 1), most)
         runs.checkpoints, runs.part = found.checkpoints, found.part
