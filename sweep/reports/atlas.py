@@ -34,7 +34,7 @@ from sweep.reports.page import read_stylesheet, render_page, report_as_html
 from sweep.store import provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
-from sweep.tables.drifts import MEANINGS
+from sweep.tables.drift_tables import MEANINGS
 from sweep.text import count_with_noun, escape_controls_in_lines
 
 CELLS = "certificates.json"

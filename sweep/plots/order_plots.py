@@ -17,7 +17,7 @@ from sweep.analysis.convergence.slopes import USED
 from sweep.analysis.runs import selection
 from sweep.plots import style
 from sweep.plots.families import panel_families_of_integrators, panel_title
-from sweep.plots.scans import draw_scan, scan_of_orders
+from sweep.plots.scan_plots import draw_scan, scan_of_orders
 from sweep.text import format_number
 
 if TYPE_CHECKING:
