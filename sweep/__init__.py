@@ -5,7 +5,7 @@
 >>> tree = sweep.open_study("quickstart.zarr")             # doctest: +SKIP
 """
 
-from sweep.preconditions import check_preconditions
+from sweep.import_checks import check_preconditions
 
 check_preconditions()  # before anything else is imported
 
@@ -34,7 +34,7 @@ _HOMES = {
     "drift_table": "sweep.tables.answers",
     "early_references": "sweep.store.failed_runs:references_that_end_early",
     "errors": "sweep.errors",
-    "export": "sweep.exports.write",
+    "export": "sweep.exports.write_export",
     "extend": "sweep.campaign.extend",
     "failures": "sweep.store.failed_runs:failed_runs",
     "grid": "sweep.tables.answers",
@@ -53,7 +53,7 @@ _HOMES = {
     "query": "sweep.tables.answers",
     "recommend": "sweep.campaign.recommend",
     "repair": "sweep.store.upkeep.repair",
-    "report": "sweep.reports.page",
+    "report": "sweep.reports.report_page",
     "reports": "sweep.reports",
     "reproduce": "sweep.papers",
     "results": "sweep.tables.answers",

@@ -26,10 +26,10 @@ from sweep.campaign.run import run as run
 from sweep.campaign.submit import submit as submit
 from sweep.clusters.spec import ClusterSpec as ClusterSpec
 from sweep.exports.citations import citations as citations
-from sweep.exports.write import export as export
+from sweep.exports.write_export import export as export
 from sweep.papers.reproduction import reproduce as reproduce
 from sweep.reports.atlas import atlas as atlas
-from sweep.reports.page import report as report
+from sweep.reports.report_page import report as report
 from sweep.store.failed_runs import failed_runs as failed_runs
 from sweep.store.failed_runs import references_that_end_early as references_that_end_early
 from sweep.store.open import open_study as open_study

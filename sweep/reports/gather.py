@@ -16,11 +16,11 @@ from integrators.errors import InputError
 from sweep.analysis import query
 from sweep.analysis.runs.blocks import load_if_small
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
-from sweep.kept import digest_of_pictures, find_kept, keep
 from sweep.plots.captions import fixed_parameter_captions
 from sweep.plots.embedding import EmbeddedPicture, draw_embedded_picture, max_svg_bytes_per_picture
 from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
+from sweep.result_cache import digest_of_pictures, find_in_cache, put_into_cache
 from sweep.store import provenance
 from sweep.store.backends.places import METADATA
 from sweep.store.failed_runs import failed_runs, values_shared_by_failed_runs
@@ -252,14 +252,14 @@ def _report_of_experiment(
 def _pictures_by_answer(runs: xr.Dataset, name: str, place: int, count: int) -> dict[str, Drawn]:
     """The pictures of each answer that suits, as `_draw_pictures` draws them, or kept ones."""
     digest = digest_of_pictures(runs, ["report", name, str(place), str(count)])
-    kept = find_kept(digest, digest)
+    kept = find_in_cache(digest, digest)
     if kept is None:
         kept = {
             answer.name: _draw_pictures(answer, runs, name, place, count)
             for answer in ANSWERS.values()
             if answer.suits(runs)
         }
-        keep(digest, digest, kept)
+        put_into_cache(digest, digest, kept)
     return {
         of: ([(EmbeddedPicture(*picture), said) for picture, said in pictures], refused)
         for of, (pictures, refused) in kept.items()

@@ -9,9 +9,9 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from sweep.papers.celledoni import chain_figures as chain
+from sweep.papers.celledoni import heavy_top_figures as top
 from sweep.papers.celledoni import quadrotor_figures as quadrotors
 from sweep.papers.celledoni import step_figures as steps
-from sweep.papers.celledoni import top_figures as top
 from sweep.plots.order_plots import convergence
 
 CELLEDONI: dict[str, Callable[..., Figure]] = {

@@ -55,7 +55,7 @@ from sweep.plots.sphere_plots import (
 )
 from sweep.plots.style import MORE_COLOURS, axis_label_with_units
 from sweep.plots.work_plots import AXES, counts_for_comparison, rows_on_log_axis
-from sweep.reports.live.figures import Axis, Curve, Figure, Panel, Style, cell_as_texts
+from sweep.reports.live.json_figures import Axis, Curve, Figure, Panel, Style, cell_as_texts
 from sweep.tables.answers import ANSWERS
 
 if TYPE_CHECKING:
