@@ -11,7 +11,7 @@ from sweep import reports as reports
 from sweep import store as store
 from sweep import study as study
 from sweep import tables as tables
-from sweep.analysis.convergence.across import orders_across as orders_across
+from sweep.analysis.convergence.order_comparisons import orders_across as orders_across
 from sweep.analysis.efficiency.pareto import least_work as least_work
 from sweep.campaign.decide import decide as decide
 from sweep.campaign.extend import extend as extend
@@ -36,8 +36,8 @@ from sweep.store.open import open_study as open_study
 from sweep.store.progress import status as status
 from sweep.store.provenance import versions as versions
 from sweep.store.store import Store as Store
-from sweep.store.studies import check_study as check_study
-from sweep.store.studies import load_study_file as load_study_file
+from sweep.store.stored_studies import check_study as check_study
+from sweep.store.stored_studies import load_study_file as load_study_file
 from sweep.store.upkeep.repair import repair as repair
 from sweep.store.upkeep.verify import verify as verify
 from sweep.study.model import Experiment as Experiment

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
-from sweep.analysis.drift.cells import chosen_drift_quantities, read_cell_errors
+from sweep.analysis.drift.cell_errors import chosen_drift_quantities, read_cell_errors
 from sweep.analysis.drift.drifts import drift_table
 from sweep.analysis.runs import selection
 from sweep.plots import style

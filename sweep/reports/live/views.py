@@ -15,7 +15,7 @@ from sweep import tables
 from sweep.analysis import drift_table, order_table, work_table
 from sweep.analysis.convergence.curves import SELF, run_table_has_error
 from sweep.analysis.convergence.slopes import USED
-from sweep.analysis.drift.cells import quantities_with_recorded_error
+from sweep.analysis.drift.cell_errors import quantities_with_recorded_error
 from sweep.analysis.efficiency.pareto import WORK
 from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import (

@@ -39,7 +39,7 @@ from sweep.store.files import (
 )
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
-from sweep.store.studies import stored_study
+from sweep.store.stored_studies import stored_study
 from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 from sweep.store.upkeep.verify import SAMPLE_COUNT, STATUS, Finding, verify
