@@ -236,7 +236,9 @@ def _report_of_experiment(
         not_drawn += [] if missing else refused.items()
         if rows or pictures or missing:
             sentences = [words(sentence) for sentence in answer.summarize(rows)] if rows else []
-            tables = [in_words(one, words) for one in (answer.tables(runs, rows) if rows else [])]
+            tables = [
+                table_in_words(one, words) for one in (answer.tables(runs, rows) if rows else [])
+            ]
             sections.append(Section(answer, rows, sentences, tables, pictures, missing))
     return ExperimentReport(
         name=progress.experiment,
@@ -329,7 +331,7 @@ def _unit_exponent_writer(runs: xr.Dataset) -> Callable[[str], str]:
     return with_unit_exponents
 
 
-def in_words(table: Table, words: Callable[[str], str]) -> Table:
+def table_in_words(table: Table, words: Callable[[str], str]) -> Table:
     """A table with its title and notes in other words."""
     return replace(table, title=words(table.title), notes=[words(note) for note in table.notes])
 

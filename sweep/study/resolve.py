@@ -436,7 +436,7 @@ class _ExperimentResolver:
 
     # --- entries of integrators ---------------------------------------------------------------
 
-    def _listed(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
+    def _integrator_tables(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
         """The tables of integrators, each with its index."""
         found: list[tuple[model.Entry | model.AllEntries, int]] = []
         for index, one in enumerate(model.as_list(self["integrators"])):
@@ -452,7 +452,7 @@ class _ExperimentResolver:
         Entries for all integrators are replaced by one for each, and ``"declared"`` by the step
         sizes that the system declares.
         """
-        listed, entries = self._listed(), list[NumberedEntry]()
+        listed, entries = self._integrator_tables(), list[NumberedEntry]()
         self._count(study_limits.PAIRS, len(listed) * len(self.family), "integrators")
         taken = {
             label_of_entry(one, self.library) for one, _ in listed if isinstance(one, model.Entry)
@@ -542,7 +542,7 @@ class _ExperimentResolver:
         """A time axis that thins out, with samples at multiples of the largest step size."""
         declared = self._given["step_size"] == model.DECLARED
         given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
-        for entry, index in self.written if declared else self._listed():
+        for entry, index in self.written if declared else self._integrator_tables():
             given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
         found: list[tuple[float, KeyPath, bool]] = []  # step size, its key, whether from a range
         for path, own in given.items():

@@ -81,7 +81,7 @@ def print_run_summary(store: Store, workers: int = 0) -> None:
             click.echo(kept["tables"])
             _print_where_plots_are(store, directory, [], 0, len(kept["pictures"]))
             return
-    with _helpers(store, workers) as helpers:
+    with _drawing_processes(store, workers) as helpers:
         datasets, tables = open_whole_experiments(store), list[str]()
         for text in answers_in_text(datasets):
             click.echo(text)
@@ -92,7 +92,7 @@ def print_run_summary(store: Store, workers: int = 0) -> None:
 
 
 @contextlib.contextmanager
-def _helpers(store: Store, workers: int) -> Iterator[Executor | None]:
+def _drawing_processes(store: Store, workers: int) -> Iterator[Executor | None]:
     """Context manager for processes that draw beside this one, which open the store at once."""
     cores = min(workers, os.cpu_count() or 1, MOST_PROCESSES)
     if cores < 2 or (pool := sweep.clusters.processes.pool_of_server(cores - 1)) is None:
