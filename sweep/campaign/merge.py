@@ -28,7 +28,7 @@ from sweep.store.commit.fold import fold_group, written_by_tasks
 from sweep.store.commit.ledger import is_growing
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
-from sweep.store.studies import stored_study
+from sweep.store.stored_studies import stored_study
 from sweep.store.upkeep import FOREIGN, REMOVE, verify
 from sweep.study import variables
 from sweep.study.run_table import expand_experiment

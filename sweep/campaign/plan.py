@@ -55,7 +55,7 @@ from sweep.store.arrays import (
 )
 from sweep.store.diff import count_reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 from sweep.study import variables
 from sweep.text import about_duration, count_with_noun, format_duration
 

@@ -44,7 +44,7 @@ from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import status
 from sweep.store.store import Store
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 from sweep.study import Study, variables
 from sweep.study.resolve import fitting_integrators
 from sweep.study.run_table import RunTable, expand_experiment

@@ -15,8 +15,8 @@ from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.store.backends.places import Place
 from sweep.store.open import open_study
 from sweep.store.store import Store
-from sweep.study.limits import MEMORY
 from sweep.study.starts import StoreStarts
+from sweep.study.study_limits import MEMORY
 
 
 def load_starts_from_store(

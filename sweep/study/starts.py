@@ -15,8 +15,8 @@ from integrators.errors import InputError, check_known, suggest_nearest
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from sweep.errors import check_keys, read_each, under
 from sweep.study import model, variables
-from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.model import expected, read_value
+from sweep.study.study_limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.toml import StudyText
 from sweep.text import open_regular_file
 from systems import System

@@ -22,9 +22,9 @@ from sweep.plugins.loader import Plugin, read_plugin_source
 from sweep.plugins.registry import Library, read_plugins_of_study, unite_libraries
 from sweep.study import model
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
-from sweep.study.limits import MOST_TEXT
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.study_limits import MOST_TEXT
 from sweep.study.toml import (
     StudyText,
     as_written,

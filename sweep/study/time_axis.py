@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from integrators.errors import DIVIDES, InputError
-from sweep.study.limits import MOST_SAMPLES
 from sweep.study.run_id import StepSize
+from sweep.study.study_limits import MOST_SAMPLES
 
 MOST_STEPS = 2**53  # with more, the times k*h of neighbouring steps are equal in doubles
 SHORTEST, LONGEST = 1e-100, 1e100  # durations whose squared steps have all digits

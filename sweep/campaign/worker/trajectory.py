@@ -345,7 +345,9 @@ class Integration:
         valid, columns = self._record(runs, found, sampled, reference)
         if self.followed is not None:
             marks = np.arange(first, last + 1)
-            series, ends = self._follow(runs, self.followed, marks, len(sampled), stood, most)
+            series, ends = self._exponents_and_megno(
+                runs, self.followed, marks, len(sampled), stood, most
+            )
             columns |= series
             runs.checkpoints = np.concatenate([found.checkpoints, ends], axis=1)
         for values in columns.values():
@@ -354,7 +356,7 @@ class Integration:
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.sample, runs.status = int(sampled[-1]), found.report[:, status_of.STATUS_ROW]
         if is_at_end:
-            self._follow_up(runs, most)
+            self._advance_after_last_sample(runs, most)
         return {name: values[:, new] for name, values in columns.items()}
 
     def compile(self, count: int) -> None:
@@ -395,7 +397,7 @@ class Integration:
         runs.tried += found.tried
         return found
 
-    def _follow(
+    def _exponents_and_megno(
         self,
         runs: Batch,
         followed: Followed,
@@ -475,7 +477,7 @@ class Integration:
             for state, stood in zip(self._doubles(initial), after, strict=True)
         ]
 
-    def _follow_up(self, runs: Batch, most: int | None) -> None:
+    def _advance_after_last_sample(self, runs: Batch, most: int | None) -> None:
         """Compute all or some steps of what follows the last sample."""
         if self._measures_map:
             (image,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)
