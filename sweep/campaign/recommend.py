@@ -743,6 +743,7 @@ def recommend(
     with contextlib.ExitStack() as stack:
         how = f": the same search continues from the runs in {keep}"
         if keep is None:
+            say(f"no store to keep runs in (keep): they are lost if {budget:g} s are not enough")
             keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
             how = ", or a store to `keep` the runs in, from which the same search continues"
         connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
