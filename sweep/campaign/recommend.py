@@ -70,6 +70,8 @@ REFERENCE = "dop853"
 RESOLVED = 0.1  # fraction of a bound below which the error of a reference must be
 CHAOTIC = 0.01  # error of a reference above which chaos dominates
 MOST_STEPS = 2**20  # of an adaptive run, and of other runs over the first part of the time
+# Over the whole time, where errors are not known at every step: those of the study, within these.
+FEWEST_SAMPLES, MOST_SAMPLES = 4, 16
 REPEATS = 3  # in the study of a recommendation
 STEPS_PER_SAMPLE = 20  # there, at least, so that samples take at most 5 % more steps
 # Share of new initial conditions that may exceed the estimated error. With it, all errors of twenty
@@ -225,7 +227,7 @@ class Round:
     worth: float
 
 
-ROUNDS = (  # fractions of the time, with a sample for each sixteenth
+ROUNDS = (  # fractions of the time, with at most a sample for each sixteenth
     Round("sixteenth", 1 / 16, 1, factor=2.0, ahead=BLOCK, starts=8, repeats=2, worth=4.0),
     Round("quarter", 1 / 4, 4, factor=1.3, ahead=1, starts=8, repeats=2, worth=1.5),
     Round("whole", 1.0, 16, factor=1.08, ahead=1, starts=SEARCHED, repeats=1, worth=1.5),
@@ -679,7 +681,8 @@ def recommend(
     ----------
     study : str, Path, Store or Study
         A file, the name of a packaged study, a store or a study. Its system, parameters, initial
-        conditions and statistics are used; its integrators and step sizes are not.
+        conditions, statistics and number of samples (from 4 to 16) are used; its integrators and
+        step sizes are not.
     energy_error, global_error, momentum_error : float, optional
         Bounds in the system's units, at least one. The error of energy or a momentum is its largest
         change; the global error is that of the state against a reference.
@@ -740,6 +743,7 @@ def recommend(
     with contextlib.ExitStack() as stack:
         how = f": the same search continues from the runs in {keep}"
         if keep is None:
+            say(f"no store to keep runs in (keep): they are lost if {budget:g} s are not enough")
             keep = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "search.zarr"
             how = ", or a store to `keep` the runs in, from which the same search continues"
         connect = functools.cache(lambda: client or stack.enter_context(start_or_connect(spec)))
@@ -770,17 +774,20 @@ class _Search:
 
     def __init__(self, bench: Bench, duration: float, say: Callable[[str], object]) -> None:
         self._bench, self._say = bench, say
-        at_end_alone = bench.every_step and all(own.error == ENERGY for own in bench.bounds)
+        samples = min(MOST_SAMPLES, max(FEWEST_SAMPLES, bench.experiment.time_axis.samples))
+        if bench.every_step and all(own.error == ENERGY for own in bench.bounds):
+            samples = 1
         # Names of experiments contain these, so that a store can keep searches that differ in them.
         errors = [own.error.removesuffix("_error") for own in bench.bounds]
         time = f"{duration:.12g}".replace(".", "_").replace("+", "")
-        name = "-".join([bench.experiment.name, *errors, time])
+        fewer = [str(samples)] if 1 < samples < MOST_SAMPLES else []
+        name = "-".join([bench.experiment.name, *errors, time, *fewer])
         self._rounds = [
             dataclasses.replace(
                 own,
                 name=f"{name}-{own.name}",
                 until=duration * own.until,
-                samples=1 if at_end_alone else own.samples,
+                samples=max(1, own.samples * samples // MOST_SAMPLES),
             )
             for own in ROUNDS
         ]

@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from sweep.campaign.run import Outcome
     from sweep.store.diff import ExperimentDiff
     from sweep.study.run_table import RunTable
+
+NAMED = 3  # integrators, of those whose runs are no longer in the study
 
 
 class Terminal(Watcher):
@@ -61,14 +64,20 @@ class Terminal(Watcher):
         """Print numbers of new, kept, continued and removed runs, and warnings."""
         new = sum(entry.new for entry in entries)
         kept = sum(entry.table.size for entry in entries) - new
-        gone = sum(entry.gone for entry in entries)
+        gone = sum((entry.gone for entry in entries), Counter[str]())
         waiting = sum(int(entry.pending.sum()) for entry in entries)
         longer = sum(int((entry.standing[entry.pending] > 0).sum()) for entry in entries)
         text = f"Study {self._name}: {count_with_noun(new, 'new run')}, {kept:,} kept"
         left = {"to be continued": longer, "not computed yet": waiting - new - longer}
         if unfinished := ", ".join(f"{count:,} {what}" for what, count in left.items() if count):
             text += f" ({unfinished.replace(' ', ' of them ', 1)})"
-        text += f", {gone:,} no longer in the study" * bool(gone)
+        if gone:
+            which = ", ".join(f"{count:,} of {name}" for name, count in gone.most_common(NAMED))
+            text += (
+                f", {gone.total():,} no longer in the study\nThose stay in the store: {which}"
+                f"{', …' * (len(gone) > NAMED)}. Put back into the study, in its file or by sweep "
+                "extend, they are not computed again."
+            )
         self._echo(text + "\nNothing to compute." * (not waiting), self._err)
         print_warnings([(entry.table, entry.pending) for entry in entries])
 

@@ -9,6 +9,7 @@ from typing import Any
 import integrators
 from sweep.analysis.drift import estimators as drifts
 from sweep.analysis.efficiency.pareto import LeastWork
+from sweep.analysis.efficiency.work import GLOBAL
 from sweep.analysis.rows import grouped
 from sweep.reports.certificates import Cell, Certificate, Evidence
 from sweep.tables import scientific_cell
@@ -88,7 +89,7 @@ def _choices(system: str, pages: Mapping[str, Certificate]) -> Choices:
     for name in by_work:
         cells: list[tuple[str, Cell | None]] = [("order", pages[name].cells.get("order"))]
         cells += [("drift", cell) for cell in _drift_cells(drift.get(name))]
-        cells += [("work", _work_cell(found, name)) for found in work.values()]
+        cells += [("work", _work_cell(found, name, pages[name])) for found in work.values()]
         rows.append(Choice(pages[name].integrator, f"{name}.html", cells))
     experiment = next(iter(pages.values())).evidence[0].experiment
     rate = experiment.words(next((found.row.rate for found in drift.values()), ""))
@@ -175,9 +176,17 @@ def _work(pages: Mapping[str, Certificate], error: float) -> dict[str, tuple[Lea
     return dict(sorted(most.items(), key=lambda item: item[1][0].work))
 
 
-def _work_cell(found: Mapping[str, tuple[LeastWork, Evidence]], name: str) -> Cell | None:
+def _work_cell(
+    found: Mapping[str, tuple[LeastWork, Evidence]], name: str, page: Certificate
+) -> Cell | None:
+    """The work of a page; a dash if its runs, with the same starts, were not so accurate."""
     if name not in found:
-        return None
+        there = {one.problem for _, one in found.values()} or {one.problem for one in page.evidence}
+        measured = any(
+            one.problem in there and any(row.error == GLOBAL for row in one.rows("work"))
+            for one in page.evidence
+        )
+        return Cell("–", "no run was so accurate") if measured else None
     mine, one = found[name]
     bounded = "" if mine.interpolated else "≤ "
     meaning = (

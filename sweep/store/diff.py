@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -57,8 +58,8 @@ class ExperimentDiff:
         Number of samples that the store has of each run, from which the run resumes.
     known : int
         Number of rows that the store already has; 0 if the experiment is new.
-    gone : int
-        Number of rows that are no longer in the study.
+    gone : Counter of str
+        Number of rows that are no longer in the study, by integrator.
     layout : sweep.store.arrays.Layout or None
         The stored layout; None if the experiment is new.
     references : dict of str to int
@@ -73,7 +74,7 @@ class ExperimentDiff:
     pending: NDArray[np.bool_]
     standing: RowNumbers
     known: int
-    gone: int
+    gone: Counter[str]
     layout: Layout | None = None
     references: dict[RunId, int] = field(default_factory=dict)
     anew: dict[str, RowNumbers] = field(default_factory=dict)
@@ -183,7 +184,7 @@ def _diff_entry_of_experiment(
     table = expand_experiment(experiment)
     if root is None or experiment.name not in root:
         every, none = np.arange(table.size, dtype=np.int32), np.broadcast_to(0, table.size)
-        return ExperimentDiff(table, every, np.ones(table.size, dtype=bool), none, 0, 0)
+        return ExperimentDiff(table, every, np.ones(table.size, dtype=bool), none, 0, Counter())
     if store.is_unwritable():
         raise StoreError(f"{store} cannot be written: no permission")
     group = arrays.open_zarr_group(root, experiment.name)
@@ -195,7 +196,8 @@ def _diff_entry_of_experiment(
         counts, status = _values(store, experiment.name, variables.SAMPLE_COUNT.name, "status")
         done = are_runs_computed_to_sample(counts, status[: len(counts)], experiment.samples + 1)
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
-    gone = known - int(np.sum(old))
+    left = np.delete(np.arange(known), rows[old])
+    gone = Counter(group["integrator"][:][left].tolist() if len(left) else ())
     references = _count_stored_reference_samples(store, root, experiment)
     layout = arrays.layout_of_group(group)
     ended, ids = _ended_by_smaller_bound(store, root, group, table, rows)

@@ -486,6 +486,8 @@ class _ExperimentResolver:
         options = {} if given.arithmetic in (None, DOUBLE) else {ARITHMETIC: given.arithmetic}
         fitting = {}
         for name, known in _integrators(self.library).items():
+            if options and not known.method.precise:
+                continue
             made = known if known.adaptive else self.library.integrator(name, options)
             if not made.adaptive and is_meant(made.order) and _integrator_fits(made, self.family):
                 fitting[made.label] = model.Entry.model_validate({"name": name} | options)

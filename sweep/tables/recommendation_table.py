@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweep.campaign.recommend import HELD_BACK, SEARCHED
+from sweep.campaign.recommend import FEWEST_SAMPLES, HELD_BACK, SEARCHED
 from sweep.tables.base import Column, Table, scientific_cell, table_of_rows
 from sweep.text import count_with_noun, format_number
 
 if TYPE_CHECKING:
     from sweep.campaign.recommend import Bound, Choice, Recommendation
 
+NAMED = 3  # integrators that may be as cheap
+SHORT = 100  # steps of a run, below which its CPU time says little of the cost of a step
 FAR_BELOW = 100.0  # ratio of bound to error from which on a sentence warns of it
 
 
@@ -87,7 +89,11 @@ def _recommendation_sentence(found: Recommendation) -> str:
     text += f"in {_seconds_text(best.seconds)} of CPU time a run"
     same = [own.integrator for own in found.others if not own.is_apart]
     if same:
-        text += f"; {', '.join(same)} may be as cheap: these CPU times scatter too much to tell"
+        count = f"{len(same)} others, such as " if len(same) > NAMED else ""
+        text += f"; {count}{', '.join(same[:NAMED])} may be as cheap: these CPU times scatter "
+        text += "too much to tell"
+        if best.steps < SHORT:
+            text += f", and a run has only {best.steps:.0f} steps: a longer time tells more"
     elif found.others:
         dearer = found.others[0]
         text += f", {_cost_ratio_cell(dearer, best)} times cheaper than {dearer.integrator}"
@@ -121,6 +127,8 @@ def _remark_sentences(found: Recommendation) -> Iterator[str]:
     if not best.at_largest:
         return
     samples = f" with {found.samples} samples" if found.samples > 1 else ""
+    if found.samples > FEWEST_SAMPLES:
+        samples += "; with fewer in the study one may be"
     text = "No larger tolerance was tried." if best.adaptive else ""
     text = text or f"No larger step is possible{samples}."
     is_far = all(best.errors[own.error] < own.most / FAR_BELOW for own in found.bounds)

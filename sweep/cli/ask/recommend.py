@@ -46,10 +46,10 @@ def recommend(
     """Recommend an integrator for the system of STUDY, with its step size or tolerance.
 
     The recommendation is the cheapest of all suitable integrators that keep the given errors below
-    their bounds over the whole duration. From the study, only the system, its parameters and the
-    initial conditions are used; random ensembles get new members. The answer is verified with
-    initial conditions that the search did not use. All runs are written to a store, which is
-    deleted at the end unless --keep is given.
+    their bounds over the whole duration. From the study, only the system, its parameters, the
+    initial conditions and the number of samples are used; random ensembles get new members. The
+    answer is verified with initial conditions that the search did not use. All runs are written to
+    a store, which is deleted at the end unless --keep is given.
 
     \b
     Example:

@@ -1,6 +1,9 @@
 """`sweep extend`: continue the runs of a store, and add runs to its study."""
 
+import shlex
 from typing import Any, TypedDict, Unpack
+
+import click
 
 import sweep
 from sweep.cli.ask.summary import print_run_summary
@@ -63,4 +66,7 @@ def extend(
     )  # fmt: skip
     if summary and outcome.complete and not as_json:
         print_run_summary(opened, terminal.workers)
+    if outcome.complete:
+        said = f"The study in {opened.name} has this now, and a file of it does not: to go on"
+        click.echo(f"{said}, {shlex.join(['sweep', 'run', store])}", err=as_json)
     finish_command(outcome, as_json)

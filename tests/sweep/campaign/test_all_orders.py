@@ -194,6 +194,18 @@ def test_all_of_some_orders_in_an_arithmetic(labels_of):
     assert {integrators.get(label).order for label in plain} == {5, 6, 8, 9, 10}
 
 
+def test_all_in_double_double_are_those_that_compute_in_it(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from integrators.plugin import python_method\n"
+        "def step(f, t, y, h):\n    return y + h * f(t, y)\n"
+        "INTEGRATORS = [python_method('mine', step, order=1)]\n"
+    )
+    chosen = '["mine", { name = "all", order = 1, arithmetic = "double-double" }]'
+    written = text("precession", chosen).replace("[[", 'plugins = ["mine.py"]\n[[')
+    (table,) = tables_of(written, tmp_path)
+    assert [label for label in table.integrator.unique() if "mine" in label] == ["mine"]
+
+
 def test_what_stands_for_all_leaves_out_what_others_have(labels_of):
     labels = labels_of("""[{ name = "all", order = 8 }, { name = "all", order = "> 6" },
         { name = "rkmk4", arithmetic = "double-double" }, "cf4", { name = "all", order = 4 }]""")

@@ -140,8 +140,8 @@ def test_the_rounds_are_runs_of_a_store_with_which_the_search_goes_on(
     """It finds the same from the same runs, and `sweep run` has nothing to add."""
     before = {name: group.sizes["run"] for name, group in sweep.open_study(kept).children.items()}
     parts = ("sixteenth", "quarter", "whole")
-    assert set(before) == {f"only-energy-global-8-{part}" for part in parts}
-    runs = sweep.open_study(kept)["only-energy-global-8-whole"].to_dataset()
+    assert set(before) == {f"only-energy-global-8-10-{part}" for part in parts}
+    runs = sweep.open_study(kept)["only-energy-global-8-10-whole"].to_dataset()
     best = sweep.query(runs, f"integrator == '{found.best.integrator}'")
     at = np.isclose(best["step_size"], found.best.size) & (best["repeat"] == 0)
     assert at.sum() == found.searched + found.held_back
@@ -223,7 +223,9 @@ def test_the_command_writes_the_answer_a_picture_and_a_study(two, command, tmp_p
     some = STUDY.format(start=advised.replace("…", '"figure3"', 1).replace("…", "0.1"), duration=4)
     (tmp_path / "some.toml").write_text(some)
     assert "top: valid" in command(tmp_path, "check", "some.toml").stdout
-    assert "integrators until t = 2" in done.stderr
+    assert "integrators until t = 2" in done.stderr and "lost" not in done.stderr
+    lost = command(tmp_path, *asked, "--budget", "0.001s", code=2).stderr.splitlines()
+    assert lost[0] == "no store to keep runs in (keep): they are lost if 0.001 s are not enough"
     assert "recommended" in (tmp_path / "a.svg").read_text()
     assert "Wrote a.toml" in done.stdout
     assert "With 2 samples it prints the largest energy errors, and no drifts" in done.stdout
@@ -264,6 +266,10 @@ def test_doubt_is_said_in_words(found):
     best, other = found.best, dataclasses.replace(found.best, integrator="another")
     alike = dataclasses.replace(found, others=(dataclasses.replace(other, is_apart=False),))
     assert "another may be as cheap" in say(alike)[0] and "times cheaper" not in say(alike)[0]
+    short = dataclasses.replace(best, steps=16.0)
+    many = dataclasses.replace(found, best=short, others=4 * alike.others)
+    assert "; 4 others, such as another, another, another may be as cheap" in say(many)[0]
+    assert say(many)[0].endswith("a run has only 16 steps: a longer time tells more.")
     dearer = dataclasses.replace(other, seconds=3.14159 * best.seconds)
     ranked = dataclasses.replace(found, others=(dearer,))
     assert ", 3.1 times cheaper than another" in say(ranked)[0]
@@ -275,7 +281,7 @@ def test_doubt_is_said_in_words(found):
     small = dataclasses.replace(best, errors=dict.fromkeys(best.errors, 1e-14), at_largest=True)
     both = say(dataclasses.replace(found, best=small))[2]
     # The global error is bound already.
-    assert both == "No larger step is possible with 16 samples."
+    assert both.startswith(f"No larger step is possible with {found.samples} samples; with fewer")
     energy = dataclasses.replace(found, best=small, bounds=found.bounds[:1])
     assert say(energy)[2].endswith("bound the global error as well.")
 

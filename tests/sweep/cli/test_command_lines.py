@@ -181,6 +181,19 @@ def test_help_comes_at_once(helps):
     assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}
 
 
+def test_runs_that_a_file_lacks_are_named(command, tmp_path):
+    text = STUDY[: STUDY.index('[[experiment]]\nname = "three-bodies')]
+    (tmp_path / "small.toml").write_text(text.replace('"variational", ', ""))
+    command(tmp_path, "run", "small.toml", "--no-summary")
+    added = ("extend", "small.zarr", "--integrator", "rkmk4", "--no-summary")
+    said = "The study in small.zarr has this now, and a file of it does not: to go on, sweep run "
+    assert f"{said}small.zarr\n" in command(tmp_path, *added).stdout
+    said = command(tmp_path, "run", "small.toml", "--no-summary").stdout
+    assert "16 kept, 16 no longer in the study\nThose stay in the store: 16 of rkmk4. " in said
+    again = command(tmp_path, *added).stdout
+    assert "0 new runs, 32 kept" in again and "no longer" not in again
+
+
 def test_help_of_all_imports_no_command():
     arguments = [sys.executable, "-X", "importtime", PROGRAM, "--help"]
     imported = subprocess.run(arguments, capture_output=True, text=True).stderr

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -218,8 +219,21 @@ def test_the_first_page_says_which_integrators_to_choose(folder):
     long = sweep.open_study(folder / "long.zarr")["defects"].to_dataset()
     (energy,) = (row for row in sweep.drift_table(long, "energy") if row.verdict == "at round-off")
     assert f"{energy.bound:.1e}" in named[energy.integrator]
+    unreached = [name for name, *_, last in filter(None, rows) if last == "–"]
+    ends = spin["global_error"].isel(time=-1).groupby("integrator").min()
+    assert unreached and all(ends.sel(integrator=unescape(own)) > 1e-9 for own in unreached)
     for verdict in ("linear", "unsteady", "random walk", "at round-off", "no drift seen"):
         assert re.search(rf"<dt[^>]*>{verdict}</dt>", page)
+
+
+def test_a_wrong_plugin_is_named_once(folder, command):
+    (folder / "worse.py").write_text(
+        "from integrators.plugin import python_method\n"
+        "def step(f, t, y, h):\n    return y + h * f(t, y)\n"
+        "INTEGRATORS = [python_method('mine', step, order=2)]\n"
+    )
+    (said,) = command(folder, "atlas", "--integrator", "worse.py", code=2).stderr.splitlines()
+    assert "worse.py: 'mine' is declared to have order 2, and has order 1." in said
 
 
 def test_own_integrators_have_a_row_beside_the_others(folder, command):
