@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The colours of verdicts on pages; verdicts that are neither good nor bad have none.
 LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
-LOOKS |= {"at round-off": "good", "linear": "bad", "unsteady": "bad"}
+LOOKS |= {"at round-off": "good", "linear": "bad", "unsteady": "bad", "runs fail": "bad"}
 LOOKS |= {"linear, each start its own": "bad"}
 
 

@@ -29,6 +29,7 @@ MEANINGS = {
     estimators.AT_ROUND_OFF: "no error above "
     f"{estimators.FEW_ROUNDINGS:.0f} roundings of the quantity",
     estimators.NONE: "no rate differs from 0 at 99.7 %; the bound says what could hide",
+    estimators.FAILS: "most runs fail; until then, no drift is seen",
 }
 # The same for errors without a sign: norms of the change of a vector, and sizes.
 MEANINGS_OF_SIZES = MEANINGS | {
