@@ -490,8 +490,9 @@ def test_work(answers, store):
 
 
 def test_query(answers, store):
-    first, header, rule, *rows = answers["query"].splitlines()
+    first, shared, header, rule, *rows = answers["query"].splitlines()
     assert first == "pendulum: 8 of 32 runs"
+    assert shared.startswith("all: integrator ")
     assert header.split()[:3] == ["step_size", "initial_condition", "status"]
     assert [row.split()[2] for row in rows[:8]] == ["complete"] * 8
     found = parsed(answers["query in json"])
