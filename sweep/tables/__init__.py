@@ -14,6 +14,7 @@ _HOMES = {
     "arithmetic_as_tables": "sweep.tables.drifts",
     "chaos_as_table": "sweep.tables.chaos",
     "chosen_table_columns": "sweep.tables.runs",
+    "coarser_steps_note": "sweep.tables.drifts",
     "decisions_as_table": "sweep.tables.decisions",
     "decisions_in_words": "sweep.tables.decisions",
     "drifts_as_tables": "sweep.tables.drifts",

@@ -101,6 +101,7 @@ QUESTIONS = {
         for command in ("order", "drift", "work")
     },
     "drift": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum"),
+    "drift of all steps": ("drift", "small.zarr", "--all-steps", "-e", "pendulum"),
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
     "work": ("work", "small.zarr", "-e", "pendulum"),
     "work in json": ("work", "small.zarr", "--error", "energy_error", "--json"),
@@ -445,6 +446,8 @@ def test_order(answers, store):
 
 def test_drift(answers, store):
     assert "energy error [J]" in answers["drift"] and "momentum" not in answers["drift"]
+    said = "smallest step size of each integrator: 8 of 32 runs; sweep drift --all-steps shows all."
+    assert said in answers["drift"] and "--all-steps" not in answers["drift of all steps"]
     tables = parsed(answers["drift in json"])
     pendulum = sweep.open_study(store)["pendulum"].to_dataset()
     steps = {row["step_size"] for row in tables["pendulum"]["rows"]}
