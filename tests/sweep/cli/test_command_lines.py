@@ -266,7 +266,9 @@ def test_check_remarks_on_moments_that_no_body_has(command, tmp_path):
     (tmp_path / "moments.toml").write_text(written)
     lines = command(tmp_path, "check", "moments.toml").stdout.splitlines()
     (remark,) = (line for line in lines if "moments of no body" in line)
-    assert remark.startswith("bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body")
+    assert remark.startswith(
+        "Note: experiment bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body"
+    )
 
 
 def test_check_counts_runs(answers):
@@ -291,7 +293,9 @@ def test_check_counts_runs(answers):
 def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
     """Its default is another than that of all other systems."""
     said = "gravity is not given: 1 m s-2, as in Example 1 of Lee et al.; on Earth it is 9.81"
-    assert said in command(tmp_path, "check", "lee-example-1").stdout
+    assert re.search(
+        rf"^Note: experiments? .*: {said}", command(tmp_path, "check", "lee-example-1").stdout, re.M
+    )
     assert "not given" not in command(tmp_path, "check", "quickstart").stdout
     shown = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
     assert "gravity: 1.0 m s-2 (as in Example 1 of Lee et al.; on Earth it is 9.81" in shown

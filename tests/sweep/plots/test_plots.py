@@ -252,7 +252,7 @@ def test_errors_have_the_time_that_they_are_of():
     figure = plots.picture("order", table)
     assert figure.axes[0].get_ylabel() == "global error\nat t = 4 s"
     said = figure.get_suptitle().replace("\xa0", " ").replace("\n", " ")
-    assert "errors against the reference at t = 4 s, until which it holds; T = 10 s" in said
+    assert "errors against the reference at t = 4 s, until which it holds; runs go on until t = 10 s" in said
     assert plots.convergence(table, at="sup").axes[0].get_ylabel() == (
         "largest global error\nuntil t = 4 s"
     )

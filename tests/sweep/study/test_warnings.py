@@ -136,14 +136,14 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
     ],
 )
 def test_a_doubt_is_said_in_a_line(warnings, more, given, said):
-    assert warnings(text_of(more, **given)) == [f"pendulum: {said}"]
+    assert warnings(text_of(more, **given)) == [f"experiment pendulum: {said}"]
 
 
 def test_experiments_with_the_same_doubt_share_a_line(warnings):
     text = text_of(**FEW)
     again = text.partition("[[experiment]]")[2].replace('"pendulum"', '"again"')
     (line,) = warnings(text + "[[experiment]]" + again)
-    assert line.startswith("pendulum, again: no drift of ")
+    assert line.startswith("experiments pendulum, again: no drift of ")
 
 
 def test_a_label_that_another_table_has_the_runs_of(warnings):
@@ -151,7 +151,7 @@ def test_a_label_that_another_table_has_the_runs_of(warnings):
     text = text_of(REFERENCE, **given)
     again = text.replace("LABEL", "second").partition("[[experiment]]")[2]
     said = "'second' has no runs: 'LABEL' is the same integrator, and what both ask for is computed"
-    assert warnings(f"{text}[[experiment]]{again}") == [f"pendulum: {said} once"]
+    assert warnings(f"{text}[[experiment]]{again}") == [f"experiment pendulum: {said} once"]
 
 
 def test_what_is_too_few_is_too_few_for_the_answers():
