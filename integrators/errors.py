@@ -54,7 +54,9 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 4, 200, 200
 _SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 12
 
 
-def check_known(kind: str, name: object, valid: Collection[str], key: str | None = None) -> None:
+def check_known(
+    kind: str, name: object, valid: Collection[str], key: str | None = None, where: str = ""
+) -> None:
     """Check that a name is known.
 
     Parameters
@@ -65,6 +67,8 @@ def check_known(kind: str, name: object, valid: Collection[str], key: str | None
     valid : collection of str
     key : str, optional
         Of the setting whose value it is.
+    where : str, optional
+        What it belongs to, such as "of rk4", after the name in the message.
 
     Raises
     ------
@@ -73,7 +77,8 @@ def check_known(kind: str, name: object, valid: Collection[str], key: str | None
     """
     if not isinstance(name, str) or name not in valid:
         close = suggest_nearest(str(name)[:MOST_COMPARED], valid)
-        raise InputError(f"unknown {kind} {short_repr(name)}.{close}", key=key)
+        found = f"{kind} {short_repr(name)}"
+        raise InputError(f"unknown {found}{where and f' {where}'}.{close}", key=key)
 
 
 def check_number(

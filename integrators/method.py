@@ -306,7 +306,7 @@ class Integrator:
                     key=key,
                 )
             known = [*self.method.options, *([] if self.method.adaptive else [STEPS_OF])]
-            check_known(f"option of {self.method.name}", key, known, key=key)
+            check_known("option", key, known, key, f"of {self.method.name}")
             self.method.options[key].check(key, value)
         if self.modifier in COMPOSITIONS and not self.symmetric:
             self._refuse_modifier()
@@ -394,7 +394,7 @@ class Integrator:
         known = self.method.modifiers
         if not known:
             raise InputError(f"{name!r} takes no modifier; got {modifier!r}")
-        check_known(f"composition or projection of {name!r}:", modifier, known)
+        check_known("composition or projection", modifier, known, where=f"of {name!r}")
 
     def _adaptive_names(self) -> list[str]:
         return [method.name for method in self.known if method.adaptive]

@@ -5,7 +5,7 @@
 >>> tree = sweep.open_study("quickstart.zarr")             # doctest: +SKIP
 """
 
-from sweep.preconditions import check_preconditions
+from sweep.import_checks import check_preconditions
 
 check_preconditions()  # before anything else is imported
 
@@ -22,24 +22,24 @@ _HOMES = {
     "Plan": "sweep.campaign.plan",
     "Recommendation": "sweep.campaign.recommend",
     "Store": "sweep.store.store",
-    "Study": "sweep.store.studies",
+    "Study": "sweep.store.stored_studies",
     "analysis": "sweep.analysis",
     "arithmetic_table": "sweep.tables.answers",
     "atlas": "sweep.reports.atlas",
     "campaign": "sweep.campaign",
     "chaos_table": "sweep.tables.answers",
-    "check": "sweep.store.studies:check_study",
+    "check": "sweep.store.stored_studies:check_study",
     "citations": "sweep.exports.citations",
     "decide": "sweep.campaign.decide",
     "drift_table": "sweep.tables.answers",
     "early_references": "sweep.store.failed_runs:references_that_end_early",
     "errors": "sweep.errors",
-    "export": "sweep.exports.write",
+    "export": "sweep.exports.write_export",
     "extend": "sweep.campaign.extend",
     "failures": "sweep.store.failed_runs:failed_runs",
     "grid": "sweep.tables.answers",
     "least_work": "sweep.analysis",
-    "load_study": "sweep.store.studies:load_study_file",
+    "load_study": "sweep.store.stored_studies:load_study_file",
     "merge": "sweep.campaign.merge",
     "open_study": "sweep.store.open",
     "order_table": "sweep.tables.answers",
@@ -53,7 +53,7 @@ _HOMES = {
     "query": "sweep.tables.answers",
     "recommend": "sweep.campaign.recommend",
     "repair": "sweep.store.upkeep.repair",
-    "report": "sweep.reports.page",
+    "report": "sweep.reports.report_page",
     "reports": "sweep.reports",
     "reproduce": "sweep.papers",
     "results": "sweep.tables.answers",

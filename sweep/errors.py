@@ -162,10 +162,11 @@ def read_each(
     return tuple(found)
 
 
-def check_keys(kind: str, keys: Iterable[str], known: Collection[str]) -> None:
+def check_keys(kind: str, keys: Iterable[str], known: Collection[str], where: str = "") -> None:
     """Raise `WrongValues` with a problem for each unknown key of a table."""
     keys = list(keys)
-    read_each(lambda key: check_known(kind, key, known), keys, paths=[(key,) for key in keys])
+    paths = [(key,) for key in keys]
+    read_each(lambda key: check_known(kind, key, known, where=where), keys, paths=paths)
 
 
 def check_distinct(

@@ -404,7 +404,7 @@ class System(ABC):
             If there is none of that name, or it does not suit the parameters, or is made in double
             precision only.
         """
-        check_known(f"start of {self.name}", name, self.starts)
+        check_known("start", name, self.starts, where=f"of {self.name}")
         start = next(start for start in self.named_starts if start.name == name)
         return self._make_state(f"start {name!r}", start.make, arithmetic)
 
@@ -451,10 +451,10 @@ class System(ABC):
             double precision only.
         """
         families = {known.name: known for known in self.families}
-        check_known(f"family of {self.name}", family, families, key="name")
+        check_known("family", family, families, "name", f"of {self.name}")
         known = families[family]
         for key, value in values.items():
-            check_known(f"axis of {family}", key, known.axes, key=key)
+            check_known("axis", key, known.axes, key, f"of {family}")
             check_number(key, value)
         state = self._make_state(
             f"family {family!r}", known.make, arithmetic, **{**known.axes, **values}

@@ -20,6 +20,7 @@ class ChecksStates(Protocol):
 
 
 ON_MANIFOLD = 1e-9  # how far a given state may be off the manifold
+IN_STUDIES = "Give more digits, or normalize = true"  # for a state that a study gives
 MOST_BODIES = 200_000  # whose work and memory grow with their number
 MOST_INTERACTING = 50_000  # whose work grows with its square: 1e9 pairs a step
 MOST_COUPLED = 2_000  # whose memory does, too: a matrix of 300 MB
@@ -45,7 +46,7 @@ def check_small(error: np.ndarray, what: str) -> None:
     if error.max() > ON_MANIFOLD:
         raise InputError(
             f"body {error.argmax()} is off the manifold: {what} = {error.max():.3g}; "
-            f"expected at most {ON_MANIFOLD:g}. Give more digits, or normalize = true"
+            f"expected at most {ON_MANIFOLD:g}. {IN_STUDIES}"
         )
 
 

@@ -82,7 +82,7 @@ def made(system: type[System], parameters: Mapping[str, Any]) -> System:
         For an unknown parameter, with the nearest valid one, or a wrong value.
     """
     for key in parameters:
-        check_known(f"parameter of {system.name}", key, system.parameter_names(), key=key)
+        check_known("parameter", key, system.parameter_names(), key, f"of {system.name}")
     return system(**parameters)
 
 

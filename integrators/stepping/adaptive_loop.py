@@ -361,14 +361,12 @@ class Looped:
         (element, _), rows, samples = problem.elements, problem.rows, len(times) - 1
         shape, values = element.shape, values_at(element)
         stack = MONITORED, STATISTICS, *shape
-        control, memory, y = (
-            aligned((*n, *shape)) for n in ((CONTROL,), (self.memory,), (rows, 3))
-        )
-        work = aligned((3 + max(self.work, problem.monitor.work(rows)) + GUARD, *shape))
-        work[-GUARD:] = UNTOUCHED
-        states = aligned((samples + 1, rows, 3, *shape))
-        taken = aligned((samples + 1, TAKEN, *element.numbers))
-        kept = aligned((samples if statistics else 0, *stack))
+        scratch = 3 + max(self.work, problem.monitor.work(rows))
+        (control, memory, y, work, states, taken, kept), guards = _guarded(
+            (CONTROL, *shape), (self.memory, *shape), (rows, 3, *shape), (scratch, *shape),
+            (samples + 1, rows, 3, *shape), (samples + 1, TAKEN, *element.numbers),
+            (samples if statistics else 0, *stack),
+        )  # fmt: skip
         y[:] = states[0] = state
         control[:], memory[:], unfinished = np.split(carried, [CONTROL, CONTROL + self.memory])
         kept[:1] = unfinished.reshape(stack)
@@ -376,7 +374,7 @@ class Looped:
             *problem.functions(), settings, problem.constants, times[1:], control, y, memory,
             problem.parameters, work, states[1:], taken[1:], kept, history,
         )  # fmt: skip
-        check_guard(problem, work)
+        check_guard(problem, np.concatenate(guards))
         taken[0, COVERING] = control[FIRST_SIZE]
         taken[0, REJECTED_SO_FAR] = carried[REJECTED]
         stood = control[values].copy()
@@ -398,3 +396,15 @@ class Looped:
             history=history,
             checkpoint=np.concatenate([of.ravel() for of in (control, memory, unfinished, y)]),
         )
+
+
+def _guarded(*shapes: tuple[int, ...]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Arrays of zeros, and the guards before, between and after them."""
+    sizes = [math.prod(shape) for shape in shapes]
+    begins = np.cumsum([GUARD, *(size + GUARD for size in sizes)]).tolist()
+    block = aligned(begins[-1])
+    guards = [block[begin - GUARD : begin] for begin in begins]
+    for guard in guards:
+        guard[:] = UNTOUCHED
+    places = zip(begins, sizes, shapes, strict=False)
+    return [block[at : at + size].reshape(shape) for at, size, shape in places], guards

@@ -157,7 +157,7 @@ def run_states(
             int(statistics), problem.constants, problem.options, own["y"], own["memory"],
             problem.parameters, work, own["baseline"], sampled, stats, own["report"],
         )  # fmt: skip
-    check_guard(problem, work)
+    check_guard(problem, work[-kernels.GUARD :])
     values, report = values_at(element), own["report"]
     own["statistics"][...] = stats[:, reached] if stats.shape[1] > reached else 0.0
     if within and (not statistics or within % statistics):  # nobody has seen the state there
@@ -173,20 +173,20 @@ def run_states(
     )
 
 
-def check_guard(problem: Problem | AdaptiveProblem, work: np.ndarray) -> None:
-    """Raise `InputError` where a kernel has written beyond the scratch that it declares.
+def check_guard(problem: Problem | AdaptiveProblem, guard: np.ndarray) -> None:
+    """Raise `InputError` where a kernel has written beside its arrays.
 
     Parameters
     ----------
     problem : Problem or AdaptiveProblem
-    work : ndarray
-        Scratch, the last `loop.GUARD` elements of which were `loop.UNTOUCHED`.
+    guard : ndarray
+        What stands beside the arrays, all of which was `loop.UNTOUCHED`.
     """
-    if np.any(work[-kernels.GUARD :] != kernels.UNTOUCHED):
+    if np.any(guard != kernels.UNTOUCHED):
         functions = ", ".join(kernel.label for kernel in problem.made_from)
         raise InputError(
-            "a kernel writes beyond its scratch, and its results are wrong: one of "
-            f"{functions} declares too little work"
+            "a kernel writes beyond its scratch, or another array, and its results are wrong: one "
+            f"of {functions} declares too little work, or counts rows that it does not have"
         )
 
 

@@ -210,7 +210,7 @@ def as_tableau(name: str, value: Any) -> Tableau:
         )
     known = [field.name for field in fields(Tableau)]
     for key in value:
-        check_known(f"key of {name}", key, known, key=f"{name}.{key}")
+        check_known("key", key, known, f"{name}.{key}", f"of {name}")
     for key in ("a", "b", "order"):
         if key not in value:
             raise InputError(f"{name} has no {key}; expected one such as {EXAMPLE}", key=name)

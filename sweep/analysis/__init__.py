@@ -12,12 +12,12 @@ from integrators.lazy import lazy
 # Modules are imported at first use, so that `sweep query` does not wait for the others.
 _NAMES = {
     "chaos": "chaos_table integrators_without_exponents variables_of_chaos",
-    "convergence.across": "orders_across",
+    "convergence.order_comparisons": "orders_across",
     "convergence.curves": "SELF run_table_has_error",
     "convergence.orders": "OrderEstimate ToleranceEstimate order_table tolerance_table "
     "orders_and_tolerances",
-    "drift.arithmetic": "arithmetic_table",
-    "drift.cells": "quantities_with_recorded_error",
+    "drift.rounding_drift": "arithmetic_table",
+    "drift.cell_errors": "quantities_with_recorded_error",
     "drift.drifts": "DriftEstimate drift_table",
     "efficiency.pareto": "WorkEstimate least_work",
     "efficiency.work": "work_table",

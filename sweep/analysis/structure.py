@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from integrators.errors import InputError
-from sweep.analysis.drift import cells
+from sweep.analysis.drift import cell_errors
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Booleans, Floats
 from sweep.analysis.runs.states import initial_state_norms
@@ -151,7 +151,7 @@ def structure_table(
         If nothing of this is recorded, or `step_sizes` is invalid.
     """
     dataset = selection.run_table_without_repeats(dataset)
-    quantities = cells.quantities_with_recorded_error(dataset)
+    quantities = cell_errors.quantities_with_recorded_error(dataset)
     if not has_structure(dataset) and not quantities:
         raise InputError(
             "neither symplectic defect nor reversal error nor any invariant is recorded: name them "
@@ -211,7 +211,7 @@ def _kept_quantity(
     of_every_step = f"{name}_abs_max" if f"{name}_abs_max" in cell else name
     column = Column(of_every_step, "abs_max", 0, name)
     largest = reduce_result_columns(cell, [column])[name][counts]
-    one = cells.rounding_of_quantity(cell, quantity, np.flatnonzero(counts))
+    one = cell_errors.rounding_of_quantity(cell, quantity, np.flatnonzero(counts))
     steps = cell["steps"].values[counts]
     found = _verdict_by_resolution(largest, np.sqrt(steps) * one, steps * one, RETURNED, APART)
     size = one / selection.relative_round_off_of_runs(cell)[0]

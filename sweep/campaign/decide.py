@@ -33,7 +33,7 @@ from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import status
 from sweep.store.store import Store
-from sweep.store.studies import (
+from sweep.store.stored_studies import (
     ADDED,
     stored_study,
     study_with_longer_duration,

@@ -16,7 +16,7 @@ from integrators.precision import ARITHMETIC
 from sweep.campaign.run import Outcome, run
 from sweep.errors import StudyError
 from sweep.store.store import Store
-from sweep.store.studies import EXTENDED, stored_study, study_with_longer_duration
+from sweep.store.stored_studies import EXTENDED, stored_study, study_with_longer_duration
 from sweep.study.experiment import ENTRY_KEYS
 from sweep.study.resolve import label_of_entry
 from sweep.study.run_table import expand_experiment

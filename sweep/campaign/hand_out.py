@@ -27,7 +27,10 @@ from sweep.campaign.worker.task import Receipt
 from sweep.clusters.stop_request import TIME_IS_UP
 from sweep.clusters.workers import ask_cluster_with_retries, stop_session_on_workers
 from sweep.errors import Damaged, Interrupted, TaskFailed
-from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
+from sweep.store.backends.storage_failures import (
+    explain_storage_failure,
+    is_storage_full_or_failing,
+)
 
 if TYPE_CHECKING:
     from dask.typing import Key

@@ -28,7 +28,7 @@ from sweep.store.commit.fold import fold_group, written_by_tasks
 from sweep.store.commit.ledger import is_growing
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.store import Store
-from sweep.store.studies import stored_study
+from sweep.store.stored_studies import stored_study
 from sweep.store.upkeep import FOREIGN, REMOVE, verify
 from sweep.study import variables
 from sweep.study.run_table import expand_experiment
@@ -385,7 +385,7 @@ class _Union:
 def _union_of_runs(stores: Sequence[Store], experiment: ResolvedExperiment) -> _Union:
     """Unite the runs of an experiment; refuse a source with runs that its study lacks."""
     name, ids = experiment.name, expand_experiment(experiment).run_id.astype("S16")
-    union = _Union(stores, name, ids, len(experiment.times))
+    union = _Union(stores, name, ids, experiment.samples + 1)
     for source in union.sources:
         asked = source.ids[source.arrays["in_study"].values()]
         if lacking := len(np.setdiff1d(asked, ids)):

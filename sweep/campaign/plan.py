@@ -55,7 +55,7 @@ from sweep.store.arrays import (
 )
 from sweep.store.diff import count_reference_samples, references_of_run_table
 from sweep.store.files import references_group_name
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 from sweep.study import variables
 from sweep.text import about_duration, count_with_noun, format_duration
 
@@ -352,11 +352,15 @@ class ExperimentPlan:
         """Count of numbers in the largest state."""
         return 3 * int(self._rows_of_systems.max())
 
+    @functools.cached_property
+    def _checkpoint_sizes(self) -> tuple[int, int]:
+        return create.checkpoint_sizes(self.entry.table)
+
     @property
     def facts(self) -> dict[str, Any]:
         """Costs of the experiment as a flat dict; steps of adaptive runs are predictions."""
         pending = int(self.entry.pending.sum())
-        numbers = self._samples * sum(self._numbers_of_variables)
+        numbers = self.entry.size * (self._samples * sum(self._numbers_of_variables) + 12)
         return {
             "experiment": self.entry.name,
             "runs": pending,
@@ -364,7 +368,7 @@ class ExperimentPlan:
             "references": self.lacking_references,
             "steps": round((self._cost("steps") * self.work * self.size).sum()),
             "files": self.files,
-            "bytes": self.entry.size * 8 * (numbers + 12),  # before compression
+            "bytes": 8 * (numbers + self._checkpoint_sizes[1]),  # before compression
             "cpu_seconds": self.cpu_seconds,
             "reference_cpu_seconds": float(self.reference_seconds.sum()),
             "recording_cpu_seconds": float(self.recording.sum()),
@@ -381,7 +385,7 @@ class ExperimentPlan:
         """
         row, until, fixed = self.row, self.until, self.seconds_of_task
         shard = row // self.shard_rows
-        numbers = self._samples * sum(self._numbers_of_variables) + 32
+        numbers = self._samples * sum(self._numbers_of_variables) + self._checkpoint_sizes[0] + 32
         most = max(1, MOST_BYTES // (8 * numbers) // int(self.size.max(initial=1)))
         begin, before = 0, 0.0
         for shard_end in (np.flatnonzero(np.diff(shard, append=-1)) + 1).tolist():

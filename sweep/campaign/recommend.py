@@ -44,7 +44,7 @@ from sweep.store import diff
 from sweep.store.open import open_study
 from sweep.store.progress import status
 from sweep.store.store import Store
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 from sweep.study import Study, variables
 from sweep.study.resolve import fitting_integrators
 from sweep.study.run_table import RunTable, expand_experiment
@@ -1029,7 +1029,7 @@ def _chosen_experiment(study: Study, name: str | None) -> ResolvedExperiment:
     """The experiment with a name; without a name, the only one of the study."""
     known = {own.name: own for own in study.experiments}
     if name is not None:
-        check_known(f"experiment of {study.name}", name, known, key="experiment")
+        check_known("experiment", name, known, "experiment", f"of {study.name}")
     elif len(known) > 1:
         raise InputError(
             f"study {study.name!r} has {len(known)} experiments: give one of {', '.join(known)}",

@@ -17,7 +17,7 @@ from sweep.store.failed_runs import failure_status_names
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.open import open_study
 from sweep.store.store import Store
-from sweep.store.studies import stored_study
+from sweep.store.stored_studies import stored_study
 from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 
 if TYPE_CHECKING:

@@ -56,7 +56,10 @@ from sweep.clusters.stop_request import StopRequest
 from sweep.errors import Interrupted
 from sweep.plugins import approvals
 from sweep.store import create, diff, provenance
-from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
+from sweep.store.backends.storage_failures import (
+    explain_storage_failure,
+    is_storage_full_or_failing,
+)
 from sweep.store.commit import fold
 from sweep.store.files import are_runs_computed_to_sample
 from sweep.store.lease import requests, sessions
@@ -64,7 +67,7 @@ from sweep.store.lease.lease import Lease, acquire_lease
 from sweep.store.lease.sessions import Session, StorePresence, code_hash
 from sweep.store.progress import Prediction, ProgressFile, status
 from sweep.store.store import Store
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 from sweep.study import Study, variables
 from sweep.text import count_with_noun
@@ -554,7 +557,7 @@ def _fold_and_tally(
 def _tally_experiment(store: Store, entry: ExperimentDiff, unfolded: Unfolded | None) -> Tally:
     arrays = store.arrays_of_group(entry.name, unfolded)
     counts, status = (arrays[name].values() for name in (variables.SAMPLE_COUNT.name, "status"))
-    done = are_runs_computed_to_sample(counts, status, len(entry.experiment.times))[entry.rows]
+    done = are_runs_computed_to_sample(counts, status, entry.experiment.samples + 1)[entry.rows]
     codes, numbers = np.unique(status[entry.rows][done], return_counts=True)
     failed = tuple(
         (STATUS[code], number)

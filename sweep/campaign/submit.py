@@ -45,7 +45,7 @@ from sweep.store import diff
 from sweep.store.lease import requests, sessions
 from sweep.store.lease.lease import acquire_lease, lease_holder_of_store
 from sweep.store.lease.requests import ENDED, QUEUED, RUNNING, Submission, submission_of_store
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 
 if TYPE_CHECKING:
     from pathlib import Path

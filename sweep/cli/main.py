@@ -24,7 +24,7 @@ import click
 from integrators.errors import InputError, suggest_nearest
 from sweep.cli.streams import OutputFailed, prepare_streams
 from sweep.errors import Damaged, Interrupted, StoreLost, TaskFailed
-from sweep.store.backends.disk import (
+from sweep.store.backends.storage_failures import (
     explain_storage_failure,
     is_storage_full_or_failing,
     remedy_for_full_storage,

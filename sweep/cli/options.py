@@ -26,7 +26,7 @@ from click.shell_completion import CompletionItem
 
 import sweep
 from integrators.errors import InputError
-from sweep.cli.selection import open_experiments
+from sweep.cli.selected_runs import open_experiments
 from sweep.clusters.spec import ClusterSpec
 from sweep.clusters.stop_request import process_age
 

@@ -13,7 +13,7 @@ from integrators.errors import InputError
 from sweep.campaign.watch import Watcher
 from sweep.cli.main import DOES_NOT_HOLD, INCOMPLETE
 from sweep.cli.output import echo_json
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 from sweep.errors import Damaged
 from sweep.store.progress import Progress, status
 from sweep.store.store import Store

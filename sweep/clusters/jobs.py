@@ -88,8 +88,12 @@ def start_failure(
     """
     said = " ".join(line for line in str(error).splitlines() if line.strip())
     if unexpected := re.search(r"unexpected keyword argument '(\w+)'", said):
-        known = LOCAL_OPTIONS if profile.kind == LOCAL else _option_names(profile.kind)
-        said = f"unknown key {unexpected[1]!r}.{suggest_nearest(unexpected[1], known)}"
+        key, own = unexpected[1], profile.kind == LOCAL
+        known = ["scale", "adapt", *(LOCAL_OPTIONS if own else _option_names(profile.kind))]
+        hint = (
+            " For the number of workers: scale" if "workers" in key else suggest_nearest(key, known)
+        )
+        said = f"unknown key {key!r}.{hint}"
     # Dask's example is a call of its class.
     said = re.sub(", for example: cluster = .*", ", as `sweep guide cluster` shows a profile", said)
     return InputError(

@@ -64,7 +64,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         where = f"profile {self.name!r}"
-        check_known(f"kind in {where}", self.kind, KINDS)
+        check_known("kind", self.kind, KINDS, where=f"in {where}")
         has_jobs = self.kind in JOBS
         if self.coordinator and not has_jobs:
             raise InputError(
@@ -75,7 +75,8 @@ class Profile:
             raise InputError(f"{where} has both scale and adapt; expected one of them")
         if self.kind == SCHEDULER:
             for key in self.options:
-                check_known(f"key in {where} of kind {SCHEDULER}", key, (*ADDRESS, *TLS))
+                own = f"in {where} of kind {SCHEDULER}"
+                check_known("key", key, (*ADDRESS, *TLS), where=own)
             if self.scale or self.adapt:
                 raise InputError(f"{where} is of a running scheduler, and takes no scale or adapt")
             if len(self.options.keys() & {*ADDRESS}) != 1:
@@ -83,12 +84,13 @@ class Profile:
                     f"{where} is of a running scheduler; expected its address or a scheduler-file"
                 )
         for key, value in self.scale.items():
-            check_known(f"key of scale in {where}", key, ("workers", "jobs")[: 1 + has_jobs])
+            units = ("workers", "jobs")[: 1 + has_jobs]
+            check_known("key", key, units, where=f"of scale in {where}")
             check_whole(f"{where}: scale {key}", value)
         known = [key for bounds in BOUNDS[: 1 + has_jobs] for key in bounds]
         known += PACE if self.kind != KUBERNETES else ()
         for key in self.adapt:
-            check_known(f"key of adapt in {where}", key, known)
+            check_known("key", key, known, where=f"of adapt in {where}")
         for low, high in BOUNDS:
             least = check_whole(f"{where}: {low}", self.adapt.get(low, 0), 0)
             check_whole(f"{where}: {high}", self.adapt.get(high, max(1, least)), max(1, least))

@@ -11,7 +11,7 @@ from integrators.precision import DOUBLE_DOUBLE
 from integrators.registry import sources
 from sweep.plugins.registry import Library
 from sweep.store.store import Store
-from sweep.store.studies import resolve_study_and_store
+from sweep.store.stored_studies import resolve_study_and_store
 from sweep.study.study import Study
 from sweep.study.variables import MEGNO
 

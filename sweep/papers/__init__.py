@@ -14,7 +14,7 @@ _HOMES = {
     "PAPERS": "sweep.papers.registry",
     "Paper": "sweep.papers.claims",
     "Row": "sweep.papers.claims",
-    "claims_as_table": "sweep.papers.tables",
+    "claims_as_table": "sweep.papers.claims_table",
     "draw_figure": "sweep.papers.figures",
     "reproduce": "sweep.papers.reproduction",
 }

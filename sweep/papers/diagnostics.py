@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import systems
 from sweep.analysis import drift_table, grid, order_table
-from sweep.analysis.drift.cells import read_cell_errors
+from sweep.analysis.drift.cell_errors import read_cell_errors
 
 Array = NDArray[np.float64]
 

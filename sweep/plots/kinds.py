@@ -8,18 +8,18 @@ from matplotlib.figure import Figure
 from integrators.errors import InputError, check_known, suggest_nearest
 from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 from sweep.plots.captions import add_figure_heading
-from sweep.plots.drifts import drift_over_time
-from sweep.plots.orders import convergence
+from sweep.plots.drift_plots import drift_over_time
+from sweep.plots.order_plots import convergence
 from sweep.plots.over_time import (
     energy_over_time,
     lyapunov_over_time,
     megno_over_time,
     unit_length_over_time,
 )
-from sweep.plots.scans import values_against
-from sweep.plots.spheres import sphere
+from sweep.plots.scan_plots import values_against
+from sweep.plots.sphere_plots import sphere
 from sweep.plots.style import page, show_in_notebooks
-from sweep.plots.work import plot_work_panels
+from sweep.plots.work_plots import plot_work_panels
 from sweep.plugins.plots import PlotKind
 from sweep.store.open import Source, open_experiment
 

@@ -17,8 +17,8 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.plots import style
+from sweep.plots.drawn_runs import curves_to_draw
 from sweep.plots.families import panel_families_of_integrators, panel_title
-from sweep.plots.selection import curves_to_draw
 from sweep.study.variables import EVERY, LYAPUNOV, MEGNO, lyapunov_names
 from sweep.text import steps_in_words
 

@@ -9,7 +9,7 @@ short run.
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from integrators.forms.forms import SpheresLagrangian, count_moving_rows
 from integrators.forms.phase_spaces import phase_space
 from integrators.method import ALL_DEGREES, EXACT, Integrator
 from integrators.simple import action_step, field_step
-from integrators.stepping.adaptive import run_adaptive
+from integrators.stepping.adaptive import AdaptiveProblem, run_adaptive
 from integrators.stepping.batch import run_batch, run_ends
 from integrators.stepping.formulations import to_lagrangian_states, to_stepped_states
 from integrators.stepping.loop import UNTOUCHED
@@ -233,6 +233,7 @@ def check_method(
             continue
         if integrator.adaptive:
             _check_tolerances(integrator, trial)
+            _check_solutions(integrator, trial)
             _check_preserved(integrator, trial)
             continue
         problem = cast(Problem, integrator.bind(trial.form))
@@ -425,6 +426,22 @@ def _check_tolerances(integrator: Integrator, trial: Trial) -> None:
             f"{trial.name}: its errors, relative to the state, are {coarse:.3g} with {few} steps "
             f"and {fine:.3g} with {many}"
         )
+
+
+def _check_solutions(integrator: Integrator, trial: Trial) -> None:
+    """Refuse an adaptive integrator that changes its input, or does not repeat its results."""
+    what, problem = f"{integrator.method.name!r} on {trial.name}", integrator.bind(trial.form)
+    times = np.array([0.0, 0.5, 1.0]) * trial.span
+    given = {"state": trial.state, "times": times, "p": problem.parameters}
+    blank = {"samples": np.empty((len(times) * problem.rows, 3))}
+
+    def call(arrays: GuardedArrays) -> None:
+        own = replace(cast(AdaptiveProblem, problem), parameters=arrays["p"])
+        run = run_adaptive(own, arrays["state"][None], arrays["times"], TOLERANCES[0])
+        arrays["samples"][:] = run.states.reshape(-1, 3)
+
+    found = call_twice(what, given, blank, call, ("samples",))
+    refuse_difference(what, "samples", found, unwritten=True)
 
 
 def _check_preserved(integrator: Integrator, trial: Trial) -> None:

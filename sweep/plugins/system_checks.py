@@ -32,6 +32,7 @@ from integrators.method import ALL_DEGREES
 from sweep.plugins.guarded import followed_by_nan, plain_rows, written_rows
 from systems import Quantity, System
 from systems.base import CONSERVED
+from systems.checking import IN_STUDIES
 
 Array = NDArray[np.float64]
 Value = TypeVar("Value", float, Array)
@@ -102,7 +103,8 @@ def _check_starts(system: System) -> None:
         try:
             system.check_state(state)
         except InputError as error:
-            raise InputError(f"start {name!r} of {system.name!r}: {error}") from None
+            said = str(error).replace(IN_STUDIES, "Let its function return a state on the manifold")
+            raise InputError(f"start {name!r} of {system.name!r}: {said}") from None
 
 
 # --- states and characteristic times -------------------------------------------------------------
@@ -365,8 +367,8 @@ def check_quantity(
     """
     measured = _Measured(system, quantity, parameters)
     what = measured.what
-    check_known(f"kind of {what}", quantity.kind, KINDS)
-    check_known(f"degree of {what}", quantity.degree, ALL_DEGREES)
+    check_known("kind", quantity.kind, KINDS, where=f"of {what}")
+    check_known("degree", quantity.degree, ALL_DEGREES, where=f"of {what}")
     size = max(1, len(quantity.components))
     if len(quantity.columns) != size or not set(quantity.columns) <= {0, 1, 2}:
         raise InputError(

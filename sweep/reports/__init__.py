@@ -10,6 +10,6 @@ from integrators.lazy import lazy
 # Imported when first used: `sweep report --help` does not need xarray and matplotlib.
 _HOMES = {
     "check_atlas_directory": "sweep.reports.atlas",
-    "report": "sweep.reports.page",
+    "report": "sweep.reports.report_page",
 }
 __getattr__, __dir__, __all__ = lazy(__name__, _HOMES)

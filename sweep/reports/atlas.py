@@ -28,13 +28,13 @@ from urllib.parse import quote
 from integrators.errors import InputError
 from sweep.clusters.connect import local_cluster_client
 from sweep.reports.certificates import MEASURES, Cell, Certificate, gather_certificates
-from sweep.reports.choices import ERRORS, choices_by_system
 from sweep.reports.gather import StoreReport, date_in_utc, gather_report
-from sweep.reports.page import read_stylesheet, render_page, report_as_html
+from sweep.reports.integrator_choices import ERRORS, choices_by_system
+from sweep.reports.report_page import read_stylesheet, render_page, report_as_html
 from sweep.store import provenance
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store
-from sweep.tables.drifts import MEANINGS
+from sweep.tables.drift_tables import MEANINGS
 from sweep.text import count_with_noun, escape_controls_in_lines
 
 CELLS = "certificates.json"

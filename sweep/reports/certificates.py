@@ -23,7 +23,7 @@ from sweep.analysis.runs.selection import axis_values_in_words, integrator_descr
 from sweep.analysis.structure import NONE, NOT
 from sweep.analysis.structure import UNDECIDED as DEFECT_UNDECIDED
 from sweep.plots.families import family_in_words
-from sweep.reports.gather import ExperimentReport, Fact, StoreReport, facts_of_runs, in_words
+from sweep.reports.gather import ExperimentReport, Fact, StoreReport, facts_of_runs, table_in_words
 from sweep.tables import (
     Table,
     chosen_table_columns,
@@ -167,7 +167,9 @@ class Certificate:
                     words = one.experiment.words
                     tables = (answer.tabulate_one or answer.tabulate)(rows)
                     said = [] if answer.tabulate_one else answer.summarize(rows)
-                    shown.append((one, [*map(words, said)], [in_words(t, words) for t in tables]))
+                    shown.append(
+                        (one, [*map(words, said)], [table_in_words(t, words) for t in tables])
+                    )
             if shown:
                 found.append((answer, shown))
         return found
@@ -193,7 +195,7 @@ class Measure:
     section: str
     findings: Callable[[Evidence], Iterable[Finding]]
 
-    def cell(self, evidence: Sequence[Evidence]) -> Cell | None:
+    def worst_cell(self, evidence: Sequence[Evidence]) -> Cell | None:
         """The cell of the worst finding, which names the experiment that shows it."""
         found = [(one, made) for one in evidence for made in self.findings(one)]
         if not found:
@@ -231,7 +233,7 @@ def gather_certificates(reports: dict[str, StoreReport]) -> list[Certificate]:
             *key,
             family,
             found,
-            {m.name: cell for m in MEASURES if (cell := m.cell(found)) is not None},
+            {m.name: cell for m in MEASURES if (cell := m.worst_cell(found)) is not None},
         )
         for family, members in of_family.items()
         for key, found in members

@@ -16,11 +16,11 @@ from integrators.errors import InputError
 from sweep.analysis import query
 from sweep.analysis.runs.blocks import load_if_small
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
-from sweep.kept import digest_of_pictures, find_kept, keep
 from sweep.plots.captions import fixed_parameter_captions
 from sweep.plots.embedding import EmbeddedPicture, draw_embedded_picture, max_svg_bytes_per_picture
 from sweep.plots.families import panel_families_of_integrators
 from sweep.plots.style import axis_label_with_units, units_with_superscripts
+from sweep.result_cache import digest_of_pictures, find_in_cache, put_into_cache
 from sweep.store import provenance
 from sweep.store.backends.places import METADATA
 from sweep.store.failed_runs import failed_runs, values_shared_by_failed_runs
@@ -236,7 +236,9 @@ def _report_of_experiment(
         not_drawn += [] if missing else refused.items()
         if rows or pictures or missing:
             sentences = [words(sentence) for sentence in answer.summarize(rows)] if rows else []
-            tables = [in_words(one, words) for one in (answer.tables(runs, rows) if rows else [])]
+            tables = [
+                table_in_words(one, words) for one in (answer.tables(runs, rows) if rows else [])
+            ]
             sections.append(Section(answer, rows, sentences, tables, pictures, missing))
     return ExperimentReport(
         name=progress.experiment,
@@ -252,14 +254,14 @@ def _report_of_experiment(
 def _pictures_by_answer(runs: xr.Dataset, name: str, place: int, count: int) -> dict[str, Drawn]:
     """The pictures of each answer that suits, as `_draw_pictures` draws them, or kept ones."""
     digest = digest_of_pictures(runs, ["report", name, str(place), str(count)])
-    kept = find_kept(digest, digest)
+    kept = find_in_cache(digest, digest)
     if kept is None:
         kept = {
             answer.name: _draw_pictures(answer, runs, name, place, count)
             for answer in ANSWERS.values()
             if answer.suits(runs)
         }
-        keep(digest, digest, kept)
+        put_into_cache(digest, digest, kept)
     return {
         of: ([(EmbeddedPicture(*picture), said) for picture, said in pictures], refused)
         for of, (pictures, refused) in kept.items()
@@ -329,7 +331,7 @@ def _unit_exponent_writer(runs: xr.Dataset) -> Callable[[str], str]:
     return with_unit_exponents
 
 
-def in_words(table: Table, words: Callable[[str], str]) -> Table:
+def table_in_words(table: Table, words: Callable[[str], str]) -> Table:
     """A table with its title and notes in other words."""
     return replace(table, title=words(table.title), notes=[words(note) for note in table.notes])
 

@@ -30,7 +30,7 @@ from sweep.store.commit.zarr_stores import DamageNamingPipeline, PlaceStore
 from sweep.store.files import INTERNAL, ZarrMode
 from sweep.study.variables import Variable
 
-TIME_CHUNK = 1024  # samples
+TIME_CHUNK = 1024  # samples, at least where there are as many
 CHECKPOINT_CHUNK = 1024  # numbers: few integrators fill the width that the largest one needs
 CHUNK_BYTES, MOST_CHUNK_ROWS = 2**19, 4096
 SHARD_BYTES = 2**28  # in the widest variable, if it grows to twice its present length
@@ -79,7 +79,9 @@ class Layout:
         width : int
             Numbers that the widest variable holds at each sample.
         """
-        time_chunk = min(TIME_CHUNK, max(samples, 1))
+        # All rows of a chunk are compressed and read: few runs have long chunks of few rows.
+        long = _power_of_two_up_to(CHUNK_BYTES // (ITEM * max(1, runs * width)))
+        time_chunk = min(max(TIME_CHUNK, long), max(samples, 1))
         series = _chunk_rows(time_chunk)
         room = SHARD_BYTES // (ITEM * width * 2 * min(samples, 4 * TIME_CHUNK) or 1)
         rows = min(

@@ -51,7 +51,7 @@ from sweep.store.files import (
 from sweep.store.store import CREATING, Store
 from sweep.study import variables
 from sweep.study.experiment import Reference, ResolvedExperiment, checkpoint_size
-from sweep.study.run_table import SLAB, RunTable, ids_of_digests
+from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
 from sweep.study.variables import INITIAL_STATE, Variable
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _needs_longer_time_axis(store: Store, entry: ExperimentDiff) -> bool:
     place, experiment = store.place / entry.name, entry.experiment
     stored: str | None = files.read_zarr_metadata(place)["attributes"].get("time_axis")
     shape: list[int] = files.read_zarr_metadata(place / "time")["shape"]
-    return stored != _time_axis_as_json(experiment) or shape != [len(experiment.times)]
+    return stored != _time_axis_as_json(experiment) or shape != [experiment.samples + 1]
 
 
 def _time_axis_as_json(experiment: ResolvedExperiment) -> str:
@@ -268,10 +268,10 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff, a
     # marks the group as growing.
     group.attrs["layout"] = to_attribute_json(layout)
     rows = max(_state_rows(group), _largest_state_rows(table))
-    sizes = {"run": entry.size, "time": len(experiment.times), "row": rows, "component": 3}
+    sizes = {"run": entry.size, "time": experiment.samples + 1, "row": rows, "component": 3}
     create_or_grow_arrays(group, _array_variables_of_experiment(entry), sizes, layout)
     initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
-    ends, longest = end_checkpoints_group_name(entry.name), _longest_checkpoint(table)
+    ends, longest = end_checkpoints_group_name(entry.name), checkpoint_sizes(table)[0]
     _create_or_grow_checkpoints(root, ends, entry.size, longest, layout)
     digests = _write_initial_states(initial, entry, 0 if anew else entry.known)
     _create_or_grow_reference_arrays(root, table, anew)
@@ -296,7 +296,7 @@ def layout_of_entry(entry: ExperimentDiff) -> Layout:
         return entry.layout
     states = any(len(variable.dims) > 2 for variable in _array_variables_of_experiment(entry))
     width = 3 * _largest_state_rows(entry.table) if states else 1
-    return Layout.choose(entry.size, len(entry.experiment.times), width)
+    return Layout.choose(entry.size, entry.experiment.samples + 1, width)
 
 
 def _largest_state_rows(table: RunTable) -> int:
@@ -308,21 +308,22 @@ def _state_rows(group: StoredGroup) -> int:
     return group["row"].size if "row" in group else 0
 
 
-def _longest_checkpoint(table: RunTable) -> int:
-    """Number of values in the longest checkpoint of a finished run."""
+def checkpoint_sizes(table: RunTable) -> tuple[int, int]:
+    """Number of values in the longest checkpoint of a finished run, and in those of all runs."""
     systems, experiment = table.systems, table.experiment
-    occurring = {
-        pair
-        for _, runs in table.slabs()
-        for pair in np.unique(runs.integrator_index * len(systems) + runs.system_index).tolist()
-    }
-    of_rows = {}
-    for integrator, system in (divmod(pair, len(systems)) for pair in occurring):
-        of_rows[integrator, systems[system].rows] = systems[system]
-    return max(
-        checkpoint_size(experiment.integrators[integrator].integrator(), system, experiment.record)
-        for (integrator, _), system in of_rows.items()
-    )
+    counts = np.zeros(len(experiment.integrators) * len(systems), dtype=int)
+    for _, runs in table.slabs():
+        pairs = runs.integrator_index * len(systems) + runs.system_index
+        counts += np.bincount(pairs, minlength=len(counts))
+    sizes: dict[tuple[int, int], int] = {}
+    longest = total = 0
+    for pair in np.flatnonzero(counts).tolist():
+        integrator, system = pair // len(systems), systems[pair % len(systems)]
+        if (key := (integrator, system.rows)) not in sizes:
+            own = experiment.integrators[integrator].integrator()
+            sizes[key] = checkpoint_size(own, system, experiment.record)
+        longest, total = max(longest, sizes[key]), total + sizes[key] * int(counts[pair])
+    return longest, total
 
 
 def _create_or_grow_checkpoints(
@@ -356,7 +357,9 @@ def _write_states(array: StoredArray, rows: NDArray[np.int_], states: NDArray[np
     """Write states into rows; shorter states are padded with NaN."""
     filled = np.full((len(rows), *array.shape[1:]), np.nan)
     filled[:, : states.shape[1]] = states
-    if len(rows):
+    if len(ranges := ranges_of(rows)) == 1:  # Zarr takes longer for row numbers
+        array[ranges[0].start : ranges[0].stop] = filled
+    elif ranges:
         array.oindex[rows] = filled
 
 

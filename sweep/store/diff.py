@@ -33,7 +33,7 @@ from sweep.store.lease.sessions import code_hash
 from sweep.store.store import Store
 from sweep.study import variables
 from sweep.study.experiment import ResolvedExperiment
-from sweep.study.run_id import RunId, initial_state_digest, method_as_json, run_digests
+from sweep.study.run_id import RunId, initial_state_digests, method_as_json, run_digests
 from sweep.study.run_table import SLAB, RunTable, digests_of_ids, expand_experiment
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _diff_entry_of_experiment(
     pending, standing = np.ones(table.size, dtype=bool), np.zeros(table.size, dtype=np.int32)
     if known:
         counts, status = _values(store, experiment.name, variables.SAMPLE_COUNT.name, "status")
-        done = are_runs_computed_to_sample(counts, status[: len(counts)], len(experiment.times))
+        done = are_runs_computed_to_sample(counts, status[: len(counts)], experiment.samples + 1)
         pending[old], standing[old] = ~done[rows[old]], counts[rows[old]]
     gone = known - int(np.sum(old))
     references = _count_stored_reference_samples(store, root, experiment)
@@ -446,7 +446,7 @@ def references_of_run_table(table: RunTable) -> References | None:
     for system in range(len(table.systems)):
         starts = np.flatnonzero(run_of[system] < table.size)
         method = table.system_digests[system].method(text)
-        states = map(initial_state_digest, table.starts.states_of_starts(system, starts))
+        states = initial_state_digests(table.starts.states_of_starts(system, starts))
         for start, digest in zip(starts.tolist(), run_digests(method, states), strict=True):
             if digest.hex() not in place:  # a union may contain a state twice
                 place[digest.hex()] = len(place)

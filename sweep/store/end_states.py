@@ -15,8 +15,8 @@ from sweep.analysis.runs.query import runs_where_expression_holds
 from sweep.store.backends.places import Place
 from sweep.store.open import open_study
 from sweep.store.store import Store
-from sweep.study.limits import MEMORY
 from sweep.study.starts import StoreStarts
+from sweep.study.study_limits import MEMORY
 
 
 def load_starts_from_store(
@@ -84,7 +84,7 @@ def _end_states_of_stored_runs(
             key="store",
         )
     experiment = experiment or names[0]
-    check_known(f"experiment of {store}", experiment, names, key="experiment")
+    check_known("experiment", experiment, names, "experiment", f"of {store}")
     table = tree[experiment].to_dataset()
     chosen = table["in_study"].values.astype(bool) & (table["status"].values == 0)
     chosen &= table["sample_count"].values == table.sizes["time"]

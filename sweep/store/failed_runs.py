@@ -270,7 +270,7 @@ def _known_experiments(store: Store, experiments: str | Sequence[str]) -> Sequen
     """The names of experiments, checked; all experiments of the store if none are given."""
     experiments = (experiments,) if isinstance(experiments, str) else experiments
     for name in experiments:
-        check_known(f"experiment of {store}", name, store.experiments)
+        check_known("experiment", name, store.experiments, where=f"of {store}")
     return experiments or store.experiments
 
 

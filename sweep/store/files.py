@@ -40,6 +40,7 @@ INTERNAL = "_geosweep"
 REFERENCES, ENDS = "references", "ends"
 CODECS = ("blosc", "crc32c")
 ABSENT = 2**64 - 1  # offset and size of a missing chunk in the index of a shard
+RESIDUE = 0x48674BC7  # the crc32c of any bytes that are followed by their own
 CHUNK_KEY = re.compile(r"(.+?)/(c(?:[./]\d+)+)")  # a path below the store
 # Read errors that mean that the file itself is bad, not that this process may not read it.
 OF_FILE = {errno.ENOENT, errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR}
@@ -505,16 +506,25 @@ def checksums_of_root(metadata: Mapping[str, Any]) -> list[int]:
 def with_checksum(data: bytes) -> bytes:
     """Append the crc32c of bytes to them."""
     data = bytes(data)
+    return data + checksum_of_bytes(data)
+
+
+def checksum_of_bytes(data: bytes) -> bytes:
+    """The crc32c of bytes, which is stored behind them."""
     checksum: int = google_crc32c.value(data)
-    return data + checksum.to_bytes(4, "little")
+    return checksum.to_bytes(4, "little")
+
+
+def check_bytes(data: bytes) -> None:
+    """Raise `Damaged` unless bytes end with the crc32c of those before."""
+    if len(data) < 4 or google_crc32c.value(data) != RESIDUE:
+        raise Damaged("fails its checksum")
 
 
 def checked_bytes(data: bytes) -> bytes:
     """Remove the crc32c at the end of bytes; raises `Damaged` if it does not match them."""
-    body, stored = data[:-4], data[-4:]
-    if len(stored) < 4 or google_crc32c.value(body) != int.from_bytes(stored, "little"):
-        raise Damaged("fails its checksum")
-    return body
+    check_bytes(data)
+    return data[:-4]
 
 
 @functools.cache
@@ -536,7 +546,8 @@ def _decode_string_chunk(data: bytes, expected: int) -> np.ndarray:
         return np.full(count, first[4:].decode(), dtype=object)
     known: dict[str, str] = {}
     found: np.ndarray = VLenUTF8().decode(data)
-    found[:] = [known.setdefault(text, text) for text in found.tolist()]
+    texts = found.tolist()
+    found[:] = list(map(known.setdefault, texts, texts))
     return found
 
 

@@ -27,6 +27,7 @@ Beside the store are ``STORE.lock``, the lease (`sweep.store.lease.lease`); ``ST
 """
 
 import contextlib
+import difflib
 import errno
 import functools
 import glob
@@ -55,7 +56,7 @@ from sweep.store.files import (
     ZarrMode,
     end_checkpoints_group_name,
 )
-from sweep.store.lease.holder import SessionRecord
+from sweep.store.lease.holder import SessionRecord, read_lease_holder
 
 if TYPE_CHECKING:
     from sweep.store.arrays import StoredGroup
@@ -298,18 +299,35 @@ class Store:
             metadata = self._read_metadata()
         except Damaged:
             if not self.internal().is_dir():
-                beside = f"{str(self).removesuffix('.toml')}.zarr"
-                if str(self).endswith(".toml") and os.path.isdir(beside):
-                    raise InputError(f"{self} is not a store; did you mean {beside}?") from None
-                raise InputError(
-                    f"{self} is not a store; expected a directory that `sweep run` wrote"
-                ) from None
+                raise InputError(self.absence_in_words()) from None
             metadata = self._read_metadata_again()
         attributes = metadata.get("attributes", {})
         self.check_format(attributes)
         if "experiments" not in attributes:
             raise InputError(f"{self.place / METADATA} lacks its experiments: the store is damaged")
         return metadata
+
+    def absence_in_words(self) -> str:
+        """Why nothing can be read at the place, and which store was perhaps meant."""
+        expected = f"{self} is not a store; expected a directory that `sweep run` wrote"
+        if isinstance(self.place, ObjectPlace):
+            return expected
+        if os.path.lexists(self.place):
+            said = f"{expected}."
+        elif (holder := read_lease_holder(self.lease_file)) is None:
+            said = f"{self} is not a store: there is nothing of this name."
+        elif holder.is_dead():
+            return (
+                f"{self} has nothing stored yet: its run ended early; `sweep run` begins it again"
+            )
+        else:
+            return f"{self} has nothing stored yet: {holder} prepares its run"
+        others = glob.glob("*.zarr", root_dir=self.place.parent)
+        stems = [stem for name in others if (stem := name[:-5]) != self.name.removesuffix(".zarr")]
+        if near := difflib.get_close_matches(self.place.stem, stems, n=1):
+            return f"{said} Did you mean {near[0]}.zarr?"
+        study = self.output_path(".toml")
+        return f"{said} `sweep run {study} {self}` writes it" if study.is_file() else said[:-1]
 
     @functools.cached_property
     def _broken_seals(self) -> list[bool]:

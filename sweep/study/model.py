@@ -55,7 +55,7 @@ from sweep.guide import keys_of_tables
 from sweep.plugins.loader import Plugin
 from sweep.plugins.registry import BUILT_IN, Library, with_installed_plugins
 from sweep.plugins.written import plugin_of_declaration
-from sweep.study.limits import (
+from sweep.study.study_limits import (
     MOST_EXPERIMENTS,
     MOST_LABEL,
     MOST_PER_DECADE,

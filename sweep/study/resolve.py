@@ -44,7 +44,7 @@ from sweep.plugins.registry import (
     read_plugin_library,
     with_installed_plugins,
 )
-from sweep.study import limits, model, variables
+from sweep.study import model, study_limits, variables
 from sweep.study.exclude import Condition, Rule
 from sweep.study.experiment import (
     TOLERANCE_KEYS,
@@ -121,7 +121,7 @@ def _resolvers(
     source: StudyText, given: Mapping[str, Any], library: Library
 ) -> "list[_ExperimentResolver]":
     """A resolver for each experiment table of a study, with the defaults."""
-    asked = collections.Counter[limits.Limit]()
+    asked = collections.Counter[study_limits.Limit]()
     known = {key: of for key, of in given["defaults"].items() if key in model.Defaults.model_fields}
     return [
         _ExperimentResolver(source, ("experiment", index), own, known, library, asked)
@@ -237,7 +237,7 @@ class _ExperimentResolver:
         own: dict[str, Any],
         defaults: dict[str, Any],
         library: Library,
-        asked: collections.Counter[limits.Limit],
+        asked: collections.Counter[study_limits.Limit],
     ) -> None:
         self._source, self._path, self._own, self._table = source, path, own, defaults | own
         self._given_library, self._asked = library, asked
@@ -258,7 +258,7 @@ class _ExperimentResolver:
         """A function that returns the place of a key of the experiment in the study."""
         return functools.partial(self._source.where, self._path + path)
 
-    def _count(self, limit: limits.Limit, amount: int, key: str | None = None) -> None:
+    def _count(self, limit: study_limits.Limit, amount: int, key: str | None = None) -> None:
         """Add an amount to the study's demand, and refuse it at a key beyond the `Limit`."""
         total = self._asked[limit] + amount
         if total > limit.most:
@@ -314,7 +314,7 @@ class _ExperimentResolver:
             where=self._where(),
             library=self.library,
         )
-        self._count(limits.RUNS, made.size)
+        self._count(study_limits.RUNS, made.size)
         return made
 
     # --- systems ------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ class _ExperimentResolver:
     def family(self) -> Family:
         """The systems, one for each combination of scanned values."""
         scan, zipped = self.scan, self.zipped
-        self._count(limits.SYSTEMS, count_scan_combinations(scan, zipped), "scan")
+        self._count(study_limits.SYSTEMS, count_scan_combinations(scan, zipped), "scan")
         family = tuple(self._system(chosen) for chosen in scan_combinations(scan, zipped))
         if len({one.form.forced for one in family}) > 1:
             raise InputError(
@@ -415,7 +415,7 @@ class _ExperimentResolver:
             where = f" (where {case})" if case else ""
             with under(*self._path_of_parameter(error.key or "", chosen)):
                 raise InputError(f"{error}{where}") from None
-        self._count(limits.MEMORY, sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows, "system")
+        self._count(study_limits.MEMORY, sum(arrays) + BYTES_OF_A_SYSTEM_ROW * one.rows, "system")
         return one
 
     def _path_of_parameter(self, name: str, chosen: Mapping[str, Any]) -> KeyPath:
@@ -436,7 +436,7 @@ class _ExperimentResolver:
 
     # --- entries of integrators ---------------------------------------------------------------
 
-    def _listed(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
+    def _integrator_tables(self) -> list[tuple[model.Entry | model.AllEntries, int]]:
         """The tables of integrators, each with its index."""
         found: list[tuple[model.Entry | model.AllEntries, int]] = []
         for index, one in enumerate(model.as_list(self["integrators"])):
@@ -452,8 +452,8 @@ class _ExperimentResolver:
         Entries for all integrators are replaced by one for each, and ``"declared"`` by the step
         sizes that the system declares.
         """
-        listed, entries = self._listed(), list[NumberedEntry]()
-        self._count(limits.PAIRS, len(listed) * len(self.family), "integrators")
+        listed, entries = self._integrator_tables(), list[NumberedEntry]()
+        self._count(study_limits.PAIRS, len(listed) * len(self.family), "integrators")
         taken = {
             label_of_entry(one, self.library) for one, _ in listed if isinstance(one, model.Entry)
         }
@@ -542,7 +542,7 @@ class _ExperimentResolver:
         """A time axis that thins out, with samples at multiples of the largest step size."""
         declared = self._given["step_size"] == model.DECLARED
         given: dict[KeyPath, Any] = {("step_size",): None if declared else self["step_size"]}
-        for entry, index in self.written if declared else self._listed():
+        for entry, index in self.written if declared else self._integrator_tables():
             given["integrators", index, "step_size"] = getattr(entry, "step_size", None)
         found: list[tuple[float, KeyPath, bool]] = []  # step size, its key, whether from a range
         for path, own in given.items():
@@ -584,7 +584,7 @@ class _ExperimentResolver:
             near = [axis.snapped(float(value)) for value in given.numbers()]
             return tuple(near if zipped else {axis.steps(own): own for own in near}.values())
         values = tuple(map(float, model.as_list(given)))
-        near = list(read_each(axis.snapped, values))
+        near = list(read_each(axis.snapped, [min(value, axis.interval) for value in values]))
         wrong = [i for i, value in enumerate(values) if near[i] != value]
         if len(wrong) > 1:
             nearest = [f"{value:.10g}" for value in near]
@@ -702,7 +702,7 @@ class _ExperimentResolver:
     @step("initial_condition")
     def initial_conditions(self) -> tuple[Start, ...]:
         those = model.as_list(self["initial_condition"])
-        self._count(limits.PAIRS, len(those) * len(self.family))
+        self._count(study_limits.PAIRS, len(those) * len(self.family))
         found = read_each(self._start, those, range(len(those)))
         labels = [start.label for start in found]
         check_distinct(labels, "label", "; give each a label of its own")

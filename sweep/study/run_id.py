@@ -101,10 +101,24 @@ def repeat_digest(method: bytes, repeat: int) -> bytes:
     return hashlib.blake2b(method + repeat.to_bytes(8, "little"), digest_size=16).digest()
 
 
-def initial_state_digest(state: NDArray[np.float64]) -> bytes:
-    """Digest of an initial state of shape ``(rows, 3)``."""
-    data = np.ascontiguousarray(state, dtype="<f8").tobytes()
-    return hashlib.blake2b(data, digest_size=16).digest()
+def initial_state_digests(
+    states: NDArray[np.float64], rows: NDArray[np.integer] | None = None
+) -> list[bytes]:
+    """Digests of initial states.
+
+    Parameters
+    ----------
+    states : ndarray, shape (states, rows, 3)
+    rows : ndarray of int, shape (states,), optional
+        Number of rows that each state has; by default all.
+    """
+    data, size = np.ascontiguousarray(states, dtype="<f8").tobytes(), 24 * states.shape[1]
+    sizes = np.broadcast_to(size if rows is None else 24 * rows, len(states)).tolist()
+    begins = range(0, len(data), size)
+    return [
+        hashlib.blake2b(data[begin : begin + own], digest_size=16).digest()
+        for begin, own in zip(begins, sizes, strict=True)
+    ]
 
 
 def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
@@ -115,7 +129,7 @@ def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
     method : bytes
         A `SystemDigest.method`.
     starts : iterable of bytes
-        Digests by `initial_state_digest`.
+        Digests by `initial_state_digests`.
 
     Yields
     ------

@@ -19,7 +19,7 @@ from sweep.study.experiment import (
 from sweep.study.run_id import (
     RunId,
     SystemDigest,
-    initial_state_digest,
+    initial_state_digests,
     method_as_json,
     repeat_digest,
     run_digests,
@@ -346,10 +346,7 @@ class RunTable:
             own, of = np.unique(pairs[runs], return_inverse=True)
             states = self._states_of_pairs(own)
             rows = np.array([system.rows for system in self.systems])[own // len(self.starts)]
-            starts = [
-                initial_state_digest(state[:n])
-                for state, n in zip(states, rows.tolist(), strict=True)
-            ]
+            starts = initial_state_digests(states, rows)
             yield runs, states[of], self._digests_of_runs(runs, starts, of)
 
     @property
@@ -547,7 +544,7 @@ def _has_distinct_methods_and_starts(table: RunTable) -> bool:
     methods = [table.method_texts[method] for method in table.occurring_methods()]
     systems = [digest.method(b"") for digest in table.system_digests]
     of_systems = (
-        [initial_state_digest(state) for c in rest for state in c.states(system)]
+        [digest for c in rest for digest in initial_state_digests(c.states(system))]
         for system in table.systems
     )
     parts = itertools.chain((random, methods, systems), of_systems)

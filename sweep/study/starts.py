@@ -15,8 +15,8 @@ from integrators.errors import InputError, check_known, suggest_nearest
 from integrators.precision import DOUBLE, DOUBLE_DOUBLE
 from sweep.errors import check_keys, read_each, under
 from sweep.study import model, variables
-from sweep.study.limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.model import expected, read_value
+from sweep.study.study_limits import MEMORY, MOST_MEMORY, MOST_STATES, PAIRS, Limit
 from sweep.study.toml import StudyText
 from sweep.text import open_regular_file
 from systems import System
@@ -590,7 +590,7 @@ def _named_start(given: "str | model.NameStart", system: System) -> Start:
     given = model.NameStart(name=given) if isinstance(given, str) else given
     families = {family.name: family for family in system.families}
     known = (*system.starts, *families)
-    check_known(f"start of {system.name}", given.name, known, key="name")
+    check_known("start", given.name, known, "name", f"of {system.name}")
     if given.name in families:
         return _family_starts(given, families[given.name], system)
     for key in given.model_extra or ():
@@ -604,7 +604,7 @@ def _named_start(given: "str | model.NameStart", system: System) -> Start:
 
 def _family_starts(given: "model.NameStart", family: Family, system: System) -> FamilyStarts:
     written = given.model_extra or {}
-    check_keys(f"axis of {family.name}", written, ["name", "label", *family.axes])
+    check_keys("axis", written, ["name", "label", *family.axes], f"of {family.name}")
     paths = [(axis,) for axis in written]
     values = read_each(_axis_values, written.values(), paths=paths)
     axes = dict(zip(written, values, strict=True))

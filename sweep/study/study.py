@@ -1,6 +1,7 @@
 """Studies, which are written in Python or as TOML files."""
 
 import dataclasses
+import difflib
 import importlib.resources
 import inspect
 import os
@@ -14,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 import numpy as np
 
 import sweep
-from integrators.errors import InputError, suggest_nearest
+from integrators.errors import InputError
 from integrators.html import html_table
 from sweep.errors import CannotUnite, StudyError, noted
 from sweep.plugins.loader import Plugin, read_plugin_source
 from sweep.plugins.registry import Library, read_plugins_of_study, unite_libraries
 from sweep.study import model
 from sweep.study.experiment import ResolvedExperiment, unite_experiments
-from sweep.study.limits import MOST_TEXT
 from sweep.study.resolve import resolve_study
 from sweep.study.run_table import RunTable, expand_experiment
+from sweep.study.study_limits import MOST_TEXT
 from sweep.study.toml import (
     StudyText,
     as_written,
@@ -439,12 +440,12 @@ def _text_of_study(study: str | Path) -> tuple[str, str, str | Path]:
         return _decode_study_text(file.read_bytes(), file.name), file.name, "."
     if isinstance(problem, IsADirectoryError):
         raise StudyError(f"{study}: is a directory; expected a study file")
-    if path.suffix == ".zarr":
-        raise StudyError(f"{study}: there is no such store")
-    raise StudyError(
-        f"{study}: there is no such file, and no packaged study of that name."
-        f"{suggest_nearest(path.stem, shelf)}"
+    beside = {file.stem: str(file) for file in path.parent.glob("*.toml")}
+    near = difflib.get_close_matches(path.stem, [*beside, *shelf], n=1)
+    meant = (
+        f"Did you mean {beside.get(*near, *near)!r}?" if near else "`sweep ls studies` lists those"
     )
+    raise StudyError(f"{study}: there is no such file, and no packaged study of that name. {meant}")
 
 
 def packaged_study_names() -> tuple[str, ...]:

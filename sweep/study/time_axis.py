@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from integrators.errors import DIVIDES, InputError
-from sweep.study.limits import MOST_SAMPLES
 from sweep.study.run_id import StepSize
+from sweep.study.study_limits import MOST_SAMPLES
 
 MOST_STEPS = 2**53  # with more, the times k*h of neighbouring steps are equal in doubles
 SHORTEST, LONGEST = 1e-100, 1e100  # durations whose squared steps have all digits
@@ -195,7 +195,11 @@ class TimeAxis:
             raise InputError(f"expected a positive step size, got {step_size}")
         ratio = self.interval / step_size
         if ratio < 1 - DIVIDES:
-            raise InputError(f"the step size {step_size} is larger than {self.interval_in_words}")
+            most = math.floor(self.begun / step_size * (1 + DIVIDES))
+            fits = f"; it needs samples = {most} or fewer" if self.thinning is None and most else ""
+            raise InputError(
+                f"the step size {step_size} is larger than {self.interval_in_words}{fits}"
+            )
         if not ratio * self.intervals <= MOST_STEPS:
             raise InputError(f"the step size {step_size} needs more than 2**53 steps")
         return ratio

@@ -17,7 +17,7 @@ from tomlkit.items import Item
 
 from integrators.errors import InputError
 from sweep.errors import KeyPath, Problem, StudyError
-from sweep.study.limits import MOST_DEPTH, MOST_TEXT
+from sweep.study.study_limits import MOST_DEPTH, MOST_TEXT
 
 if TYPE_CHECKING:
     from sweep.plugins.loader import Plugin

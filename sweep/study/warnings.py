@@ -9,6 +9,7 @@ remain undecided. Such runs are computed all the same.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 FEWEST_STEP_SIZES, FEWEST_SAMPLES = 3, 8  # for an order and a drift, in `sweep.analysis`
 LATE = 10.0  # times the declared horizon: later errors may have grown by chaos
+MOST_SAMPLES = 1000  # that are tried for a number that step sizes allow
 NEAR = 1.1  # times a declared step size, since step sizes of ranges are snapped
 
 
@@ -201,7 +203,7 @@ def _warnings_on_experiment(table: RunTable) -> Iterator[str]:
                 f"{experiment.reference.tolerance:g}, whose own error hides theirs"
             )
     if not ordered:
-        yield from _drifts_left_undecided(table)
+        yield from _drifts_left_undecided(table, steps)
 
 
 def _statistics_of_too_few_steps(
@@ -263,11 +265,11 @@ def _outside_declared_ranges(
         count = int(np.ceil(experiment.duration / convergence.duration))
         yield (
             f"the first sample is at t = {first:g}, and orders are known to show until "
-            f"t = {convergence.duration:g}: samples = {count} or more gives an earlier one"
+            f"t = {convergence.duration:g}: give {_samples(experiment, steps, count)}"
         )
 
 
-def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
+def _drifts_left_undecided(table: RunTable, steps: Sequence[_Steps]) -> Iterator[str]:
     """Warn of quantities with too few samples for a drift."""
     experiment = table.experiment
     quantities = [
@@ -279,8 +281,18 @@ def _drifts_left_undecided(table: RunTable) -> Iterator[str]:
     if quantities and 1 < experiment.samples < FEWEST_SAMPLES:  # 1: only the end is meant
         yield (
             f"no drift of {', '.join(quantities)} can be measured from {experiment.samples} sample "
-            f"intervals: give samples = {FEWEST_SAMPLES} or more"
+            f"intervals: give {_samples(experiment, steps, FEWEST_SAMPLES)}"
         )
+
+
+def _samples(experiment: ResolvedExperiment, steps: Sequence[_Steps], least: int) -> str:
+    """The fewest samples, `least` or more, with intervals that all step sizes divide, in words."""
+    sizes = np.concatenate([[], *(one.sizes for one in steps)])
+    whole = math.gcd(*(round(experiment.duration / size) for size in sizes.tolist()))
+    for count in range(least, MOST_SAMPLES):
+        if whole % count == 0:
+            return f"samples = {count}"
+    return f"samples = {least} or more, and step sizes that divide their interval"
 
 
 def _labels_in_words(those: Sequence[_Steps], among: Sequence[_Steps]) -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from sweep.analysis.chaos import ChaosEstimate
     from sweep.analysis.convergence.orders import OrderEstimate, ToleranceEstimate
-    from sweep.analysis.drift.arithmetic import ArithmeticEstimate
     from sweep.analysis.drift.drifts import DriftEstimate
+    from sweep.analysis.drift.rounding_drift import ArithmeticEstimate
     from sweep.analysis.efficiency.pareto import WorkEstimate
     from sweep.analysis.structure import StructureEstimate
     from sweep.store.open import Source

@@ -18,7 +18,7 @@ from integrators.errors import InputError, check_known
 from integrators.precision import to_numbers
 from systems import ensembles
 from systems.base import Quantity, StateError, System
-from systems.checking import ON_MANIFOLD
+from systems.checking import IN_STUDIES, ON_MANIFOLD
 from systems.rigid import rotation_matrices
 from systems.rigid.constraints import orthogonality_kernel, tangency_kernel, unit_length_kernel
 
@@ -170,7 +170,7 @@ class RigidSystem(System):
         InputError
             If there is no such part.
         """
-        check_known(f"part of a state of {self.name}", key, self.state_keys)
+        check_known("part of a state", key, self.state_keys, where=f"of {self.name}")
         part = next(part for part in self.parts if part.key == key)
         rows = to_numbers(state)[slice(*self._row_range(part))]
         return rows if part.kind == "rotation" else rows[0]
@@ -335,8 +335,8 @@ def _check_near(part: Part, error: float, what: str) -> None:
     if error > ON_MANIFOLD:
         kind = "no rotation" if part.kind == "rotation" else "off the manifold"
         raise InputError(
-            f"{part.key} is {kind}: {what} = {error:.3g}; expected at most {ON_MANIFOLD:g}. Give "
-            "more digits, or normalize = true",
+            f"{part.key} is {kind}: {what} = {error:.3g}; expected at most {ON_MANIFOLD:g}. "
+            f"{IN_STUDIES}",
             key=part.key,
         )
 

@@ -45,7 +45,7 @@ class Group(subprocess.Popen):
         psutil.wait_procs([process for process in mine if process.pid != self.pid], timeout=30)
 
     def workers(self):
-        """Its processes that Dask's nannies started: spawned, or forked by a server of `sweep`."""
+        """Its processes that Dask's nannies started: spawned, or forked by a child of `sweep`."""
         try:
             below = psutil.Process(self.pid).children(recursive=True)
             return [process for process in below if self._is_worker(process)]
@@ -53,8 +53,7 @@ class Group(subprocess.Popen):
             return []
 
     def _is_worker(self, process):
-        command = " ".join(process.cmdline())
-        return "spawn_main" in command or ("forkserver" in command and process.ppid() != self.pid)
+        return "spawn_main" in " ".join(process.cmdline()) or process.ppid() != self.pid
 
     def kill_worker(self):
         """SIGKILL to one of those, by chance; whether there was one."""

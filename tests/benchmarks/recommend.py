@@ -31,7 +31,7 @@ from sweep.campaign.recommend import (
 )
 from sweep.campaign.worker.trajectory import Batch, Integration, NamedComponent, Recipe
 from sweep.clusters.connect import local_cluster_client
-from sweep.store.studies import parse_study
+from sweep.store.stored_studies import parse_study
 from sweep.study.resolve import fitting_integrators
 from sweep.study.time_axis import TimeAxis
 from sweep.text import format_table

@@ -38,7 +38,7 @@ from wandering import TRUTHS, Oscillation, ensemble, line
 import sweep
 from integrators.method import EXACT
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, REFUTED
-from sweep.analysis.drift.comparisons import compare_drifts
+from sweep.analysis.drift.drift_comparisons import compare_drifts
 from sweep.analysis.drift.estimators import (
     AT_ROUND_OFF,
     LINEAR,

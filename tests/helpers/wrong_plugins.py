@@ -226,7 +226,7 @@ WRONG = (
         "double_well",
         "[0.6, 0.0, 0.8], [0.1, 1.2, -0.075]",
         "[0.6, 0.0, 0.9], [0.1, 1.2, -0.075]",
-        said="start 'saddle' of 'double_well': body 0 is off",
+        said="expected at most 1e-09. Let its function return a state on the manifold",
     ),
     of_system(
         "lengths: of any length, declared 'unit'",

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sweep.analysis.drift import cells, estimators
-from sweep.analysis.drift.comparisons import DriftComparison, compare_drifts
+from sweep.analysis.drift import cell_errors, estimators
+from sweep.analysis.drift.drift_comparisons import DriftComparison, compare_drifts
 from sweep.analysis.drift.estimators import DriftRate
 from sweep.analysis.efficiency import timing
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.blocks import Floats
 
 
-def rate_of_cell(errors: cells.CellErrors, in_roundings: bool = True) -> DriftRate:
+def rate_of_cell(errors: cell_errors.CellErrors, in_roundings: bool = True) -> DriftRate:
     """The `DriftRate` of the errors of a cell.
 
     Parameters
@@ -174,14 +174,14 @@ def drift_table(
         If a quantity has no error in the dataset, or `step_sizes` is invalid.
     """
     full = selection.run_table(dataset)
-    quantities = cells.chosen_drift_quantities(
+    quantities = cell_errors.chosen_drift_quantities(
         selection.run_table_without_repeats(full), quantities
     )
     dataset = timing.with_cpu_times_of_runs(full)
-    wanted = [f"{quantity}_error{of}" for quantity in quantities for of in cells.STATISTICS]
+    wanted = [f"{quantity}_error{of}" for quantity in quantities for of in cell_errors.STATISTICS]
     wanted += quantities  # their values give the scale of roundings
     dataset = dataset[
-        [name for name in (*wanted, *cells.PER_RUN, *timing.TIMED) if name in dataset]
+        [name for name in (*wanted, *cell_errors.PER_RUN, *timing.TIMED) if name in dataset]
     ]
     rows: list[DriftEstimate] = []
     starts: list[Sequence[str]] = []
@@ -198,7 +198,7 @@ def drift_table(
 def _drift_estimate_of_cell(
     cell: xr.Dataset, setting: dict[str, Any], quantity: str
 ) -> DriftEstimate:
-    errors = cells.read_cell_errors(cell, quantity)
+    errors = cell_errors.read_cell_errors(cell, quantity)
     rate = rate_of_cell(errors)
     if errors.stopped and rate.verdict in (estimators.NONE, estimators.AT_ROUND_OFF):
         rate = replace(rate, verdict=estimators.FAILS)

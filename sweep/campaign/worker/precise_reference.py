@@ -307,7 +307,7 @@ class _TrajectoryPair:
         if error[0] <= self.bound and not self.is_at_round_off(self.errors):
             self.errors = []
             return state, error
-        self.end = self.end_at(at, self.steps, self.errors)
+        self.end = self.end_if_tolerance_unreachable(at, self.steps, self.errors)
         if self.end is not None:
             self.steps, self.errors, lost = 0, [], np.full_like(ahead, np.nan)
             self.checkpoints = lost, lost
@@ -325,7 +325,9 @@ class _TrajectoryPair:
         falls: float = 2.0 ** (-0.5 * (1 if isinstance(order, str) else order))
         return len(errors) > 1 and errors[-1] > falls * errors[-2]
 
-    def end_at(self, at: int, steps: int, errors: Sequence[float]) -> ReferenceEnd | None:
+    def end_if_tolerance_unreachable(
+        self, at: int, steps: int, errors: Sequence[float]
+    ) -> ReferenceEnd | None:
         """The `ReferenceEnd` if shorter steps cannot meet the tolerance at a sample, else None."""
         taken, own = 2 * steps * int(self.solver.marks[at]), errors[-1]
         if not np.isfinite(own):

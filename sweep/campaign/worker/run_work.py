@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from integrators.compiler.lanes import WIDTH
 from sweep.campaign.worker.commit import TaskRows
-from sweep.campaign.worker.trajectory import Batch, Integration
+from sweep.campaign.worker.trajectory import BYTES_TOGETHER, Batch, Integration
 from sweep.store import provenance
 from sweep.store.checkpoints import CHECKPOINT, checkpoint_identity
 from sweep.store.files import references_group_name
@@ -32,7 +32,6 @@ ENDS = {  # arrays from which an extended run goes on, by what they are in a che
 CHECKPOINT_STATE = (*ENDS, "after")
 LOW = "states_low"  # of references in double-double
 SECONDS_TOGETHER = 0.1  # that a batch is expected to take, unless it is of one group of lanes
-BYTES_TOGETHER = 2**24  # of its states
 
 
 class RunWork:

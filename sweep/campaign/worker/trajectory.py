@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     Integrated = fixed.Batch | adaptive.Solutions
 
+BYTES_TOGETHER = 2**24  # of states that are integrated and recorded at once
 Columns = dict[str, np.ndarray]  # by names of `sweep.study.variables`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 
@@ -311,7 +312,7 @@ class Integration:
         reference: ReferenceStates | None = None,
         most: int | None = None,
     ) -> Columns:
-        """Integrate runs up to the sample `last`, or some steps of the way.
+        """Integrate runs up to the sample `last`, or some steps or samples of the way.
 
         For runs at the last sample of all, it computes what follows: the way back for a recorded
         reversal error, or the map for a recorded symplectic defect.
@@ -334,6 +335,7 @@ class Integration:
             prepares the first step.
         """
         is_at_end, first, stood = self.stage(runs) == 2, max(runs.sample, 0), runs.checkpoints
+        last = min(last, first + max(1, BYTES_TOGETHER // runs.initial.nbytes))
         self.compile(len(runs.initial))  # before the clock starts
         found = self._integrate(runs, slice(first, last + 1), most)
         runs.checkpoints, runs.part = found.checkpoints, found.part
@@ -343,7 +345,9 @@ class Integration:
         valid, columns = self._record(runs, found, sampled, reference)
         if self.followed is not None:
             marks = np.arange(first, last + 1)
-            series, ends = self._follow(runs, self.followed, marks, len(sampled), stood, most)
+            series, ends = self._exponents_and_megno(
+                runs, self.followed, marks, len(sampled), stood, most
+            )
             columns |= series
             runs.checkpoints = np.concatenate([found.checkpoints, ends], axis=1)
         for values in columns.values():
@@ -352,7 +356,7 @@ class Integration:
         runs.valid_samples = runs.valid_samples + valid[:, new].sum(axis=1)
         runs.sample, runs.status = int(sampled[-1]), found.report[:, status_of.STATUS_ROW]
         if is_at_end:
-            self._follow_up(runs, most)
+            self._advance_after_last_sample(runs, most)
         return {name: values[:, new] for name, values in columns.items()}
 
     def compile(self, count: int) -> None:
@@ -393,7 +397,7 @@ class Integration:
         runs.tried += found.tried
         return found
 
-    def _follow(
+    def _exponents_and_megno(
         self,
         runs: Batch,
         followed: Followed,
@@ -473,7 +477,7 @@ class Integration:
             for state, stood in zip(self._doubles(initial), after, strict=True)
         ]
 
-    def _follow_up(self, runs: Batch, most: int | None) -> None:
+    def _advance_after_last_sample(self, runs: Batch, most: int | None) -> None:
         """Compute all or some steps of what follows the last sample."""
         if self._measures_map:
             (image,) = maps = self.maps(runs.initial, runs.tolerance, runs.after, most)

@@ -13,7 +13,7 @@ import sweep
 from integrators.errors import InputError
 from sweep.cli.options import command
 from sweep.cli.output import echo_document, echo_json
-from sweep.cli.selection import open_experiments
+from sweep.cli.selected_runs import open_experiments
 from sweep.tables.answers import ANSWERS, Answer
 from sweep.text import escape_controls_in_lines
 

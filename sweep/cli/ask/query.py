@@ -8,7 +8,7 @@ import click
 import sweep
 from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import json_for_output
-from sweep.cli.selection import select_runs
+from sweep.cli.selected_runs import select_runs
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -14,7 +14,7 @@ import click
 import sweep
 from integrators.errors import InputError
 from sweep.cli.options import command
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 from sweep.cli.show.pictures import (
     experiments_to_draw,
     open_whole_experiments,
@@ -22,7 +22,13 @@ from sweep.cli.show.pictures import (
     write_picture,
     write_picture_of_store,
 )
-from sweep.kept import digest_of_pictures, digest_of_state, find_kept, keep, stamps
+from sweep.result_cache import (
+    digest_of_pictures,
+    digest_of_state,
+    find_in_cache,
+    put_into_cache,
+    stamps,
+)
 from sweep.store.backends.places import METADATA
 from sweep.store.files import INTERNAL
 from sweep.store.store import Store
@@ -70,23 +76,23 @@ def print_run_summary(store: Store, workers: int = 0) -> None:
     directory, name, state = store.output_path("-plots"), f"summary of {store.place}", ""
     if isinstance(store.place, Path):  # to look at the files of a bucket takes longer
         state = _state_of_summary(store, store.place)
-        kept = find_kept(name, state)
+        kept = find_in_cache(name, state)
         if kept is not None and _are_unchanged(kept["pictures"]):
             click.echo(kept["tables"])
             _print_where_plots_are(store, directory, [], 0, len(kept["pictures"]))
             return
-    with _helpers(store, workers) as helpers:
+    with _drawing_processes(store, workers) as helpers:
         datasets, tables = open_whole_experiments(store), list[str]()
         for text in answers_in_text(datasets):
             click.echo(text)
             tables.append(text)
         pictures = _save_summary_plots(store, directory, datasets, helpers)
     if pictures and state:
-        keep(name, state, {"tables": "\n".join(tables), "pictures": pictures})
+        put_into_cache(name, state, {"tables": "\n".join(tables), "pictures": pictures})
 
 
 @contextlib.contextmanager
-def _helpers(store: Store, workers: int) -> Iterator[Executor | None]:
+def _drawing_processes(store: Store, workers: int) -> Iterator[Executor | None]:
     """Context manager for processes that draw beside this one, which open the store at once."""
     cores = min(workers, os.cpu_count() or 1, MOST_PROCESSES)
     if cores < 2 or (pool := sweep.clusters.processes.pool_of_server(cores - 1)) is None:
@@ -150,7 +156,7 @@ def _save_summary_plots(
     time.
     """
     place = f"pictures in {directory.absolute()}"
-    before = find_kept(place, "") or {}
+    before = find_in_cache(place, "") or {}
     pictures: Stamps = {}
     asked: dict[tuple[str, str], Path] = {}
     digests: dict[str, str] = {}
@@ -181,7 +187,7 @@ def _save_summary_plots(
             lines.append(f"No picture of {name} on the sphere: {said}")
         else:
             before[name] = {"digest": digest, "pictures": drawn}
-    keep(place, "", before)
+    put_into_cache(place, "", before)
     _print_where_plots_are(store, directory, lines, len(pictures) - unchanged, unchanged)
     return {} if lines else pictures
 

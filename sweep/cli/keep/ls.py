@@ -15,7 +15,7 @@ import systems
 from integrators.errors import check_known
 from sweep.cli.options import ClickSettings, command, packaged_studies
 from sweep.cli.output import echo
-from sweep.kept import digest_of_state, find_kept, keep
+from sweep.result_cache import digest_of_state, find_in_cache, put_into_cache
 from sweep.text import format_table
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def _rows_of_kind(kind: str, library: "Library | None") -> list[dict[str, Any]]:
     if library is not None or any(own.startswith("geosweep.") for own in entry_points().groups):
         return KINDS[kind](library or sweep.plugins.BUILT_IN)
     name, state = f"list of {kind}", digest_of_state()
-    if (rows := find_kept(name, state)) is None:
+    if (rows := find_in_cache(name, state)) is None:
         rows = KINDS[kind](sweep.plugins.BUILT_IN)
-        keep(name, state, rows)
+        put_into_cache(name, state, rows)
     found: list[dict[str, Any]] = rows
     return found
 

@@ -8,7 +8,7 @@ import click
 import sweep
 from sweep.cli.options import ClickSettings, Files, command
 from sweep.cli.output import echo
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 
 
 @command

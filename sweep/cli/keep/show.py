@@ -140,7 +140,7 @@ def _system_facts(name: str, library: "Library") -> tuple[dict[str, Any], Module
     using = [study for study, text in texts.items() if f'\nsystem = "{name}"\n' in text]
     if using:
         shortest = min(using, key=lambda study: len(texts[study]))
-        facts["shell"] = f"sweep show study {shortest} > my-study.toml"
+        facts["shell"] = f"sweep show study {shortest} > copy.toml"
     return facts, inspect.getmodule(type(made))
 
 

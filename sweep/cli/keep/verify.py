@@ -13,7 +13,7 @@ import sweep
 from sweep.cli.main import DOES_NOT_HOLD
 from sweep.cli.options import command
 from sweep.cli.output import echo_json
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 from sweep.store.lease.lease import lease_holder_of_store
 from sweep.store.store import Store
 from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY

@@ -46,7 +46,7 @@ def cancel(store: str, no_wait: bool, as_json: bool) -> None:
     requests.request_cancellation(opened, names)
     done = True
     if holder is not None:
-        click.echo(f"Asked to end: {holder} since {holder.since}", err=as_json)
+        click.echo(f"Asked to end: the coordinator, {holder} since {holder.since}", err=as_json)
         done = not no_wait and requests.wait_until_lease_released(opened, names, PATIENCE)
     if waiting is not None and holder is None:
         begun = waiting.state == requests.RUNNING

@@ -5,7 +5,7 @@ import click
 import sweep
 from sweep.cli.options import Count, OptionalStore, command
 from sweep.cli.output import echo_json
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 from sweep.cli.terminal import COUNTED, print_checkpoints, print_warnings
 from sweep.store.progress import status
 from sweep.store.store import Store

@@ -43,7 +43,7 @@ def run(
     Example:
       sweep run quickstart
       sweep run my-study.toml /scratch/my-study.zarr --scheduler tcp://login1:8786
-      sweep run my-study.toml /scratch/my-study.zarr --cluster slurm --workers 64
+      sweep run my-study.toml /scratch/my-study.zarr --cluster night
       sweep run my-study.toml --max-time 55m
       sweep run my-study.toml --decide --budget 5m
       sweep run my-study.toml s3://my-bucket/studies/my-study.zarr

@@ -95,7 +95,7 @@ def status(
             _watch_progress(opened, every)
         return
     for name in experiment:
-        check_known(f"experiment of {opened}", name, opened.experiments)
+        check_known("experiment", name, opened.experiments, where=f"of {opened}")
     failed = _failure_facts(opened, experiment) if failures else {}
     progresses = stored.status(opened)
     shown = [own for own in progresses if not experiment or own.experiment in experiment]

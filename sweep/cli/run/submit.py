@@ -37,7 +37,7 @@ def submit(
     \b
     Example:
       sweep submit my-study.toml /scratch/my.zarr --scheduler tcp://login1:8786
-      sweep submit my-study.toml /scratch/my.zarr --cluster slurm --workers 64
+      sweep submit my-study.toml /scratch/my.zarr --cluster night
     """
     if not (cluster.is_running or cluster.profile):
         raise InputError(

@@ -11,7 +11,7 @@ import sweep
 from integrators.errors import GeosweepError, InputError
 from sweep.cli.options import ClickSettings, Count, Files, command, packaged_studies
 from sweep.cli.output import echo
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 from sweep.cli.terminal import Terminal, finish_command
 from sweep.store.store import Store
 

@@ -8,7 +8,7 @@ import click
 import sweep
 from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import echo_json
-from sweep.cli.selection import open_experiments
+from sweep.cli.selected_runs import open_experiments
 from sweep.store.store import Store
 
 

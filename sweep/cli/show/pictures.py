@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sweep
 from integrators.errors import InputError
 from sweep.cli.output import writing
-from sweep.cli.selection import open_experiments
+from sweep.cli.selected_runs import open_experiments
 from sweep.store.store import Store
 from sweep.text import escape_control_characters
 

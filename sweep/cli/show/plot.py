@@ -11,7 +11,7 @@ import sweep
 from integrators.errors import InputError, check_known
 from sweep.cli.options import ClickSettings, command
 from sweep.cli.output import echo_json, path_of_new_file, writing
-from sweep.cli.selection import open_experiments
+from sweep.cli.selected_runs import open_experiments
 from sweep.cli.show.pictures import PICTURES, draw_pictures, picture_file, save_picture
 from sweep.store.backends.places import require_local_path
 from sweep.store.store import Store

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 
 from sweep.analysis.convergence.orders import OrderEstimate, order_table
 from sweep.papers.axes import label_time_axis
-from sweep.plots.orders import (
+from sweep.plots.drawn_runs import first_run_to_draw
+from sweep.plots.order_plots import (
     curve_label_with_order,
     draw_error_curve,
     draw_order_guides,
     error_axis_label,
 )
-from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     CurveStyle,
     axis_label_with_units,

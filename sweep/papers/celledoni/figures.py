@@ -9,10 +9,10 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from sweep.papers.celledoni import chain_figures as chain
+from sweep.papers.celledoni import heavy_top_figures as top
 from sweep.papers.celledoni import quadrotor_figures as quadrotors
 from sweep.papers.celledoni import step_figures as steps
-from sweep.papers.celledoni import top_figures as top
-from sweep.plots.orders import convergence
+from sweep.plots.order_plots import convergence
 
 CELLEDONI: dict[str, Callable[..., Figure]] = {
     "figure-2": top.draw_short_heavy_top_run,

@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 
 from sweep.analysis.runs.selection import take_runs
 from sweep.papers.axes import label_time_axis
-from sweep.plots.selection import first_run_to_draw
+from sweep.plots.drawn_runs import first_run_to_draw
 from sweep.plots.style import (
     CurveStyle,
     axis_label_with_units,

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from sweep.analysis import drift_table
 from sweep.papers.axes import label_time_axis
-from sweep.plots.selection import first_run_to_draw
+from sweep.plots.drawn_runs import first_run_to_draw
 from sweep.plots.style import (
     GREY,
     CurveStyle,

@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from sweep.analysis.runs.selection import take_runs
 from sweep.papers.axes import label_time_axis
 from sweep.papers.mclachlan.equilibria import places_of_vortices
+from sweep.plots.drawn_runs import first_run_to_draw
 from sweep.plots.projection import (
     OBLIQUE,
     View,
@@ -26,8 +27,7 @@ from sweep.plots.projection import (
     draw_points_on_sphere,
     draw_sphere_outline,
 )
-from sweep.plots.selection import first_run_to_draw
-from sweep.plots.spheres import sphere
+from sweep.plots.sphere_plots import sphere
 from sweep.plots.style import (
     CurveStyle,
     axis_label_with_units,

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from integrators.errors import InputError
 from sweep.errors import Damaged
-from sweep.reports.live.stores import ANSWERS, OpenedStore
+from sweep.reports.live.opened_stores import ANSWERS, OpenedStore
 from sweep.reports.live.views import Choice, last_of_choice
 from sweep.text import escape_controls_in_lines
 

@@ -15,7 +15,7 @@ from sweep import tables
 from sweep.analysis import drift_table, order_table, work_table
 from sweep.analysis.convergence.curves import SELF, run_table_has_error
 from sweep.analysis.convergence.slopes import USED
-from sweep.analysis.drift.cells import quantities_with_recorded_error
+from sweep.analysis.drift.cell_errors import quantities_with_recorded_error
 from sweep.analysis.efficiency.pareto import WORK
 from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import (
@@ -35,10 +35,11 @@ from sweep.analysis.runs.summaries import (
     names_of_invariant_errors,
     names_of_time_series,
 )
-from sweep.plots.drifts import DriftStrip
-from sweep.plots.orders import curve_label_with_order, error_axis_label
+from sweep.plots.drawn_runs import runs_to_draw
+from sweep.plots.drift_plots import DriftStrip
+from sweep.plots.order_plots import curve_label_with_order, error_axis_label
 from sweep.plots.over_time import error_series_to_draw
-from sweep.plots.scans import (
+from sweep.plots.scan_plots import (
     Scan,
     axes_of_runs,
     main_result,
@@ -47,15 +48,14 @@ from sweep.plots.scans import (
     scan_of_orders,
     scan_of_values,
 )
-from sweep.plots.selection import runs_to_draw
-from sweep.plots.spheres import (
+from sweep.plots.sphere_plots import (
     direction_rows_of_bodies,
     is_dense_enough_for_lines,
     prepare_sphere_picture,
 )
 from sweep.plots.style import MORE_COLOURS, axis_label_with_units
-from sweep.plots.work import AXES, counts_for_comparison, rows_on_log_axis
-from sweep.reports.live.figures import Axis, Curve, Figure, Panel, Style, cell_as_texts
+from sweep.plots.work_plots import AXES, counts_for_comparison, rows_on_log_axis
+from sweep.reports.live.json_figures import Axis, Curve, Figure, Panel, Style, cell_as_texts
 from sweep.tables.answers import ANSWERS
 
 if TYPE_CHECKING:

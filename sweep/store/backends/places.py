@@ -280,13 +280,13 @@ def _s3_of(place: ObjectPlace) -> ModuleType:
         If the optional package that it needs is not installed.
     """
     try:
-        from sweep.store.backends import s3
+        from sweep.store.backends import s3_clients
     except ImportError:
         raise Unreachable.for_reason(
             f"{place} is in an object store, for which a package is missing: "
             "pip install 'geosweep[s3]'"
         ) from None
-    return s3
+    return s3_clients
 
 
 Place = Path | ObjectPlace

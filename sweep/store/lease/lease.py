@@ -6,8 +6,9 @@ that the store no longer names do not count.
 The lease is the file ``STORE.lock`` beside the store, which need not exist yet. The file names the
 lease holder, who advances a counter in it as heartbeat. A holder on this host whose process has
 ended is dead. The heartbeat of any other holder is watched for a while, by the clock of the
-newcomer alone: clocks of two hosts are never compared. `sweep.store.lease.local` and
-`sweep.store.lease.s3` implement how exactly one newcomer takes the place of a dead holder.
+newcomer alone: clocks of two hosts are never compared. `sweep.store.lease.local_lease_file` and
+`sweep.store.lease.s3_lease_file` implement how exactly one newcomer takes the place of a dead
+holder.
 """
 
 import contextlib
@@ -20,8 +21,11 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from sweep.errors import Damaged, Interrupted, StoreError, Unreachable
-from sweep.store.backends.disk import explain_storage_failure, is_storage_full_or_failing
 from sweep.store.backends.places import Place
+from sweep.store.backends.storage_failures import (
+    explain_storage_failure,
+    is_storage_full_or_failing,
+)
 from sweep.store.lease.holder import (
     MINE,
     UNKNOWN,
@@ -30,8 +34,8 @@ from sweep.store.lease.holder import (
     SessionRecord,
     read_lease_holder,
 )
-from sweep.store.lease.local import LocalLeaseFile
-from sweep.store.lease.s3 import S3LeaseFile
+from sweep.store.lease.local_lease_file import LocalLeaseFile
+from sweep.store.lease.s3_lease_file import S3LeaseFile
 from sweep.store.store import Store
 
 AGAIN_SECONDS = 0.02

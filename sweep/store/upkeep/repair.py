@@ -39,7 +39,7 @@ from sweep.store.files import (
 )
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
-from sweep.store.studies import stored_study
+from sweep.store.stored_studies import stored_study
 from sweep.store.upkeep import COPY, FOREIGN, GONE, REMOVE, RUN, STUDY
 from sweep.store.upkeep.mark_runs import mark_runs_not_computed
 from sweep.store.upkeep.verify import SAMPLE_COUNT, STATUS, Finding, verify
@@ -177,7 +177,7 @@ class _Repair:
             self._mark(group, np.unique(np.concatenate(rows)))
         self._remove(record.place for records in unfolded.values() for record in records)
         for finding in by_remedy[RUN]:
-            self._blank(finding)
+            self._blank_damaged_chunks(finding)
         if coordinates:
             study = stored_study(store, trust_plugins=self._trust_plugins)
             self._write_from_study(study, coordinates)
@@ -195,7 +195,7 @@ class _Repair:
             mark_runs_not_computed(self.store, group, rows, self._check)
             self.marked[group].update(rows.tolist())
 
-    def _blank(self, finding: Finding) -> None:
+    def _blank_damaged_chunks(self, finding: Finding) -> None:
         """Blank the damaged chunks of a shard, or remove the shard; its runs are marked already."""
         array = ArrayFiles.read(self.store.place / finding.place / finding.array)
         group = group_with_records_of(finding.place)

@@ -88,7 +88,7 @@ def test_options_are_hashable_and_make_the_same_integrator():
         ({"b": [0.0, "1"]}, r"tableau.b[1]", r"b\[1\] = '1'; expected a number"),
         ({"a": [[], [0.5, 0.5]]}, "tableau.a[1][1]", "stage 1 depends on itself"),
         ({"a": [[]]}, "tableau.a", "expected 2 rows"),
-        ({"c": [0.0, 0.5]}, "tableau.c", "unknown key of tableau 'c'. Valid: a, b"),
+        ({"c": [0.0, 0.5]}, "tableau.c", "unknown key 'c' of tableau. Valid: a, b"),
         (
             {"embedded": [1.0, 0.0]},
             "tableau.embedded_order",
@@ -121,7 +121,7 @@ def test_a_wrong_tableau_is_refused_where_it_is_wrong(change, key, message):
         ("rkmk", {"tableau": MIDPOINT, "tablau": 1}, "Did you mean 'tableau'"),
         ("rkmk+fixed", {"tableau": MIDPOINT}, "'rkmk' has a fixed step already: leave '.fixed'"),
         ("rkmk+suzuki4", {}, "not symmetric"),
-        ("rkmk4", {"tableau": MIDPOINT}, "unknown option of rkmk4 'tableau'"),
+        ("rkmk4", {"tableau": MIDPOINT}, "unknown option 'tableau' of rkmk4"),
     ],
     ids=str,
 )

@@ -292,7 +292,7 @@ def test_a_system_without_an_action_is_refused_with_what_would_do():
         ({"commutators": 16}, "commutators = 16; expected at most 15"),
         ({"commutators": -1}, "commutators = -1; expected a whole number ≥ 0"),
         ({"commutators": 1.5}, "commutators = 1.5; expected a whole number ≥ 0"),
-        ({"order": 4}, "unknown option of rkmk4 'order'"),
+        ({"order": 4}, "unknown option 'order' of rkmk4"),
     ],
 )
 def test_wrong_options_are_refused(options, message):

@@ -405,7 +405,7 @@ def test_roots(degree):
         ({"output": "dens"}, "unknown output 'dens'. Did you mean 'dense'?"),
         ({"relative_tolerance": 1e-3}, "give integrate(…, tolerance=…)"),
         ({"tolerance": 1e-3}, "give integrate(…, tolerance=…)"),
-        ({"step_size": 1e-3}, "unknown option of rk45"),
+        ({"step_size": 1e-3}, "unknown option 'step_size' of rk45"),
     ],
     ids=str,
 )

@@ -132,7 +132,7 @@ def test_it_takes_a_tolerance_and_no_step_size():
             integrators.integrate(CHAIN, method, START, duration=1.0, samples=1, **sizes)
     with pytest.raises(InputError, match="'tolerance' is no option of 'rkmk5'"):
         integrators.get("rkmk5", steps_of="rkmk54", tolerance=1e-6)
-    with pytest.raises(InputError, match="unknown option of rkmk5 'steps_off'. Did you mean"):
+    with pytest.raises(InputError, match="unknown option 'steps_off' of rkmk5. Did you mean"):
         integrators.get("rkmk5", steps_off="rkmk54")
 
 

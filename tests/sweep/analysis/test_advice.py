@@ -148,3 +148,12 @@ def test_what_comparable_times_need_can_be_written_into_the_study(coarse):
     assert needs[0] == "`repeat = 5`" and set(needs) <= {"`repeat = 5`", "a longer duration"}
     longer = {"duration": "120.0", "samples": "60"} if len(needs) > 1 else {}
     check(one_experiment(**IMPOSSIBLE | {"repeat": "5"} | longer))
+
+
+def test_what_shows_drifts_in_a_study_of_order_can_be_added_to_it():
+    advised = sweep.tables.NO_DRIFT_OF_ORDER_STUDY
+    assert "one step size, a longer duration" in advised and "no reference" in advised
+    samples = re.search(r"samples = (\d+)", advised)[1]
+    more = {"name": '"drift"', "duration": "50.0", "samples": samples, "reference": None}
+    (_, added) = one_experiment(**STUDY | more | {"step_size": "0.1"}).split("[[experiment]]")
+    check(f"{one_experiment(**STUDY | {'step_size': '0.1'})}[[experiment]]{added}")

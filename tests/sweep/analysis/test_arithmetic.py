@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from run_tables import run_table, with_series
-from study_text import one_experiment
+from study_text import one_experiment, study_of
 
 import sweep
 from integrators.errors import InputError
@@ -207,6 +207,8 @@ def test_without_a_twin_stands_what_to_add():
         arithmetic_table(alone, ["energy"])
     added = 'the same entry once more, with arithmetic = "double-double", adds it'
     assert str(refused.value) == f"{NAME}: no twin: {added}"
+    twin = f"{{ name = {NAME!r}, {added.split(', ')[1].removeprefix('with ')} }}"
+    assert study_of(one_experiment(integrators=f"[{NAME!r}, {twin}]")).experiments
 
 
 def test_neither_adaptive_runs_nor_twins_are_rows():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from study_text import one_experiment, study_of
 
 import sweep
 from integrators.errors import InputError
@@ -91,6 +92,9 @@ def test_a_longer_run_tells():
     exponent = 2.0 * BETWEEN[-1] / 100.0
     assert row.longer == pytest.approx(20.0 / exponent)
     assert row.in_words == "a run of 300 s would decide, if the exponents last"  # whole multiples
+    record = '["energy", "lyapunov", "megno"]'
+    longer = {"duration": "300.0", "samples": str(len(TIMES) - 1), "record": record}
+    assert study_of(one_experiment(integrators='["variational"]', **longer)).experiments
 
 
 def test_runs_that_failed_or_have_no_derivative_do_not_count():

@@ -81,7 +81,7 @@ def test_a_tableau_is_part_of_what_a_run_is(tmp_path):
         ("a = [[], [0.5]], b = [0.0, 0.9], order = 2", ".b: the weights b sum to 0.9"),
         ("a = [[], [0.5]], b = [0.0, 1.0], order = 3", ".order: order = 3: the method with the"),
         ("a = [[], [0.5]], b = [0.0, 1.0]", ": tableau has no order; expected one such as { a"),
-        ("a = [[], [0.5]], b = [0.0, 1.0], ordr = 2", ".ordr: unknown key of tableau 'ordr'. Did"),
+        ("a = [[], [0.5]], b = [0.0, 1.0], ordr = 2", ".ordr: unknown key 'ordr' of tableau. Did"),
         ("a = [[]], b = [0.0, 1.0], order = 2", ".a: a = ((),); expected 2 rows"),
     ],
 )

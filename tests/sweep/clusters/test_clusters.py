@@ -52,14 +52,24 @@ NIGHT = {"kind": "slurm", "cores": 1, "memory": "1GB", "scale": 1}
 WRONG = {
     "no mapping": ("slurm", "is 'slurm'…kind"),
     "no kind": ({"cores": 2}, "kind…local, slurm"),
-    "kind": ({"kind": "slrum"}, "'slrum'. Did you mean 'slurm'?"),
+    "kind": ({"kind": "slrum"}, "unknown kind 'slrum' in profile 'night'. Did you mean 'slurm'?"),
     "key": (NIGHT | {"core": 2}, "'night' (slurm) does not start…'core'. Did you mean 'cores'?"),
-    "local": ({"kind": "local", "queue": "x"}, "'night' (local)…'queue'. Valid: host, interface"),
+    "local": (
+        {"kind": "local", "queue": "x"},
+        "'night' (local)…'queue'. Valid: scale, adapt, host",
+    ),
+    "workers": ({"kind": "local", "n_workers": 2}, "'n_workers'. For the number of workers: scale"),
     "both": ({"kind": "local", "scale": 1, "adapt": {"maximum": 2}}, "both scale and adapt"),
     "scale": ({"kind": "local", "scale": 0}, "scale workers = 0…≥ 1"),
-    "unit": ({"kind": "local", "scale": {"jobs": 1}}, "scale in profile 'night'…'jobs'"),
+    "unit": (
+        {"kind": "local", "scale": {"jobs": 1}},
+        "unknown key 'jobs' of scale in profile 'night'",
+    ),
     "adapt": ({"kind": "slurm", "adapt": 3}, "adapt is 3…{minimum"),
-    "bound": ({"kind": "slurm", "adapt": {"max": 3}}, "'max'. Did you mean 'maximum'?"),
+    "bound": (
+        {"kind": "slurm", "adapt": {"max": 3}},
+        "'max' of adapt in profile 'night'. Did you mean 'maximum'?",
+    ),
     "bounds": ({"kind": "slurm", "adapt": {"minimum": 3, "maximum": 2}}, "maximum = 2"),
     "address": ({"kind": "scheduler"}, "its address or a scheduler-file"),
     "scaled": ({"kind": "scheduler", "address": "h:1", "scale": 2}, "no scale"),

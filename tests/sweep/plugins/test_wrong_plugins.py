@@ -1,5 +1,6 @@
 """Plugins that are not what they declare are refused, and right ones are not."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -107,9 +108,34 @@ def bound_short(form, integrator):
     return replace(problem, solve=solve)
 
 
+def bound_remembering(form, integrator):
+    """DOP853 whose states have a last bit that alternates from run to run."""
+    problem, runs = dormand_prince.METHOD.bind(form, integrator), itertools.count()
+
+    def solve(*arguments, **options):
+        solution = problem.solve(*arguments, **options)
+        return replace(solution, states=solution.states * (1.0 + 2.3e-16 * (next(runs) % 2)))
+
+    return replace(problem, solve=solve)
+
+
+def bound_writing(form, integrator):
+    """DOP853 that leaves its last state in its input."""
+    problem = dormand_prince.METHOD.bind(form, integrator)
+
+    def solve(of, state, *arguments, **options):
+        solution = problem.solve(of, state.copy(), *arguments, **options)
+        state[:] = solution.states[-1]
+        return solution
+
+    return replace(problem, solve=solve)
+
+
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
+        ({"bind": bound_remembering}, "in row 0 of its 'samples'.*or keeps a state"),
+        ({"bind": bound_writing}, "two driven bodies writes to its 'state'"),
         ({"bind": bound_short}, "relative to the state, on two driven bodies at a tol"),
         pytest.param({"order": 14}, "order 14, and has order 10", marks=pytest.mark.slow),
         pytest.param(
@@ -117,17 +143,19 @@ def bound_short(form, integrator):
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["field", "order", "energy"],
+    ids=["memory", "input", "field", "order", "energy"],
 )  # fmt: skip
 def test_an_adaptive_method_without_a_fixed_step_is_measured(declared, said):
     with pytest.raises(systems.InputError, match=said):
         check_method(Integrator(replace(dormand_prince.METHOD, **declared)))
 
 
-def test_an_adaptive_run_whose_scratch_overflows_ends():
+@pytest.mark.parametrize("array", ["work", "memory"])
+def test_an_adaptive_run_whose_scratch_overflows_ends(array):
     body = systems.get("free_rigid_body")
     problem = integrators.get("rkmk54").bind(body)
-    small = replace(problem, solve=replace(problem.solve, work=0))
+    less = {"work": 0, "memory": problem.solve.memory - 1}[array]
+    small = replace(problem, solve=replace(problem.solve, **{array: less}))
     with pytest.raises(systems.InputError, match="writes beyond its scratch"):
         run_adaptive(small, body.ensemble(1, 1), [0.0, 1.0], 1e-6)
 

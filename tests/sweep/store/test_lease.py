@@ -8,6 +8,8 @@ import pytest
 from study_text import one_experiment
 from waiting import HANG
 
+import sweep
+from integrators.errors import InputError
 from sweep.store.lease.lease import acquire_lease
 from sweep.store.store import Store
 
@@ -36,3 +38,15 @@ def test_a_holder_learns_who_took_over_and_has_ended(tmp_path, run_text):
             assert other.submit(run_text, one_experiment(integrators='"rk4"'), path).result()
         assert not lease.is_held()
     assert "study.zarr was taken over by" in lease.lost and "has ended since" in lease.lost
+
+
+def test_a_lease_without_a_store_says_that_nothing_is_stored_yet(tmp_path):
+    """While the run prepares, and after it was killed there."""
+    store, lock = tmp_path / "study.zarr", tmp_path / "study.zarr.lock"
+    with acquire_lease(Store(store)):
+        with pytest.raises(InputError, match="study.zarr has nothing stored yet: .* prepares its"):
+            sweep.open_study(store)
+        left = lock.read_text()
+    lock.write_text(left)
+    with pytest.raises(InputError, match="nothing stored yet: .*; `sweep run` begins it again"):
+        sweep.open_study(store)

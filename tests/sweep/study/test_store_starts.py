@@ -92,7 +92,7 @@ def refusal(start, **changes):
         ('store = "no.zarr"', ("s.toml:8: experiment[0].initial_condition.store: ", "no store")),
         ('store = "file"', ("is not a store",)),
         ('store = "bare.zarr"', ("experiment = ",)),
-        ('store = "bare.zarr", experiment = "onyl"', ("unknown experiment of",)),
+        ('store = "bare.zarr", experiment = "onyl"', ("unknown experiment 'onyl' of",)),
         (
             'store = "first.zarr", where = "step_siz < 1"',
             (".where: ", "experiment 'only' of", "'step_siz < 1' cannot be evaluated"),

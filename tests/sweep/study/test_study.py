@@ -334,6 +334,10 @@ def test_all_problems_are_reported_together():
             {"step_size": "[0.03, 0.1, 0.07, 0.031]", "duration": "1.0", "samples": "10"},
             ".step_size: …3 of 4 step sizes do not…are [0.03333333333, 0.1]",
         ),
+        (
+            {"step_size": "[0.03, 0.7, 0.1]", "duration": "2.0", "samples": "4"},
+            ".step_size: …2 of 3 step sizes do not…are [0.02941176471, 0.5, 0.1]",
+        ),
     ],
 )
 def test_one_wrong_step_size_gives_one_message(changes, said):

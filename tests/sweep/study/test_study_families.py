@@ -98,7 +98,7 @@ def test_rules_name_axes():
         ("{ name = 3 }", ".name: …string"),
         ('{ name = "mclachlan", theta = 0.7 }', ".theta: …'mclachlan' is one state…no axes"),
         ('{ name = "mclachlan", lable = "a" }', ".lable: …Did you mean 'label'?"),
-        (MANIFOLD.replace("theta", "teta"), ".teta: …invariant_manifold …'theta'?"),
+        (MANIFOLD.replace("theta", "teta"), ".teta: …'teta' of invariant_manifold…'theta'?"),
         (MANIFOLD.replace("0.9", "0.7"), ".theta[1]: …0.7…also"),
         (MANIFOLD.replace("0.9", '"a"'), ".theta[1]: …number"),
         (MANIFOLD.replace("0.9", "inf"), ".theta[1]: …finite"),

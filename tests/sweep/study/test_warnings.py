@@ -1,5 +1,7 @@
 """What of a study is likely not to be answered, said before any work."""
 
+import re
+
 import pytest
 from study_runs import write
 
@@ -102,7 +104,7 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
             REFERENCE,
             LONG,
             "the first sample is at t = 60, and orders are known to show until "
-            "t = 3: samples = 20 or more gives an earlier one",
+            "t = 3: give samples = 20",
         ),
         (
             REFERENCE,
@@ -125,7 +127,7 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
             "",
             FEW,
             "no drift of energy, unit_length, tangency, momentum can be measured from 5 sample "
-            "intervals: give samples = 8 or more",
+            "intervals: give samples = 10",
         ),
         (
             REFERENCE + 'statistics = "every 51"\n',
@@ -136,7 +138,20 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
     ],
 )
 def test_a_doubt_is_said_in_a_line(warnings, more, given, said):
-    assert warnings(text_of(more, **given)) == [f"experiment pendulum: {said}"]
+    """What it tells to give is valid, and ends the doubt."""
+    text = text_of(more, **given)
+    assert warnings(text) == [f"experiment pendulum: {said}"]
+    for line in re.findall(r"samples = \d+|reference = {.*?}|record = \[.*?\]", said):
+        key = line.partition(" = ")[0]
+        more = "".join(kept for kept in text.splitlines(True) if not kept.startswith(key))
+        assert f"experiment pendulum: {said}" not in warnings(f"{more}{line}\n")
+
+
+def test_where_step_sizes_allow_no_more_samples_others_are_asked_for(warnings):
+    given = {"steps": "0.1", "duration": "0.5", "samples": "5"}
+    (line,) = warnings(text_of(**given))
+    assert line.endswith("give samples = 8 or more, and step sizes that divide their interval")
+    assert warnings(text_of(**given | {"samples": "8", "steps": "0.0625"})) == []
 
 
 def test_experiments_with_the_same_doubt_share_a_line(warnings):

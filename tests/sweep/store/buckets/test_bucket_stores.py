@@ -267,7 +267,7 @@ def test_only_stores_are_in_buckets(base, called, tmp_path):
 
 def test_a_store_that_is_not_there_is_no_study(bucket, cluster):
     for into in (None, f"{bucket}/other.zarr"):
-        with pytest.raises(InputError, match="missing.zarr: there is no such store"):
+        with pytest.raises(InputError, match="missing.zarr is not a store"):
             sweep.run(sweep.Store.at(f"{bucket}/missing.zarr"), into, cluster)
 
 

@@ -47,7 +47,7 @@ def select_runs(
     refused: list[tuple[str, InputError]] = []
     tree = sweep.open_study(store)
     for name in experiments:
-        check_known(f"experiment of {store}", name, tree.children)
+        check_known("experiment", name, tree.children, where=f"of {store}")
     for name in (name for name in tree.children if not experiments or name in experiments):
         dataset = tree[name].to_dataset()
         in_study = dataset["in_study"].values

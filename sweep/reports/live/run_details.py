@@ -10,7 +10,7 @@ from integrators.errors import check_known
 from sweep.analysis.runs.selection import integrator_descriptions, scanned_axes
 from sweep.analysis.runs.summaries import names_of_time_series
 from sweep.plots.style import COLOURS, axis_label_with_units, units_with_superscripts
-from sweep.reports.live.figures import Axis, Curve, Figure, Panel, cell_as_texts
+from sweep.reports.live.json_figures import Axis, Curve, Figure, Panel, cell_as_texts
 from sweep.text import format_number
 
 if TYPE_CHECKING:

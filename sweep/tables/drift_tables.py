@@ -15,9 +15,9 @@ from sweep.text import format_number, steps_in_words
 if TYPE_CHECKING:
     import xarray as xr
 
-    from sweep.analysis.drift.arithmetic import ArithmeticEstimate
     from sweep.analysis.drift.drifts import DriftEstimate
     from sweep.analysis.drift.estimators import DriftRate
+    from sweep.analysis.drift.rounding_drift import ArithmeticEstimate
 
 NO_DRIFT_OF_ORDER_STUDY = (
     "Drifts are not shown for a study of order. To see them, add an experiment with one step size, "

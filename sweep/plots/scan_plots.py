@@ -19,8 +19,8 @@ from sweep.analysis.rows import grouped
 from sweep.analysis.runs import selection
 from sweep.analysis.runs.summaries import AT, OF_SERIES, default_result_columns, results
 from sweep.plots import style
+from sweep.plots.drawn_runs import runs_to_draw
 from sweep.plots.families import panel_families_of_integrators, panel_title
-from sweep.plots.selection import runs_to_draw
 from sweep.text import format_number, join_with_and
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import xarray as xr
 
 from integrators.errors import InputError
 from integrators.precision import ARITHMETIC, DOUBLE, DOUBLE_DOUBLE
-from sweep.analysis.drift import cells
+from sweep.analysis.drift import cell_errors
 from sweep.analysis.drift.drifts import rate_of_cell, rate_units
 from sweep.analysis.drift.estimators import AT_ROUND_OFF, NONE, DriftRate
 from sweep.analysis.runs import selection
@@ -131,7 +131,7 @@ def arithmetic_table(
         If no run has a twin, and in the cases of `drift_table`.
     """
     dataset = selection.run_table_without_repeats(dataset)
-    quantities = cells.chosen_drift_quantities(dataset, quantities)
+    quantities = cell_errors.chosen_drift_quantities(dataset, quantities)
     errors = [f"{quantity}_error" for quantity in quantities]
     tables = [dataset, *(selection.run_table_without_repeats(one) for one in others)]
     tables = [table for table in tables if all(name in table for name in errors)]
@@ -240,9 +240,9 @@ def _estimate_of_cell(
         run = _errors_until(cell, chosen, span, quantity)
         twin = _errors_until(pairs.twins, cell[TWIN].values[chosen], span, quantity)
         parts = [
-            rate_of_cell(cells.read_cell_errors(run, quantity)),
-            rate_of_cell(cells.read_cell_errors(twin, quantity)),
-            rate_of_cell(cells.read_cell_errors(run, quantity, twin), in_roundings=False),
+            rate_of_cell(cell_errors.read_cell_errors(run, quantity)),
+            rate_of_cell(cell_errors.read_cell_errors(twin, quantity)),
+            rate_of_cell(cell_errors.read_cell_errors(run, quantity, twin), in_roundings=False),
         ]
     return ArithmeticEstimate(
         quantity=quantity,
@@ -266,7 +266,7 @@ def _estimate_of_cell(
 
 def _errors_until(table: xr.Dataset, runs: Integers, samples: int, quantity: str) -> xr.Dataset:
     """The errors of some runs up to a sample, as a table of complete runs."""
-    names = [f"{quantity}_error{of}" for of in cells.STATISTICS] + [quantity, "steps"]
+    names = [f"{quantity}_error{of}" for of in cell_errors.STATISTICS] + [quantity, "steps"]
     cell = table[[name for name in names if name in table]]
     return cell.isel(run=runs, time=slice(0, samples)).reset_coords("run_id", drop=True)
 

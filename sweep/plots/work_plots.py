@@ -16,7 +16,7 @@ from sweep.analysis.efficiency.work import chosen_errors_for_work, work_table
 from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import axis_values_in_words, run_table_without_repeats
 from sweep.plots import style
-from sweep.plots.scans import draw_scan, scan_of_costs
+from sweep.plots.scan_plots import draw_scan, scan_of_costs
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -12,12 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from integrators.errors import InputError
-from sweep.analysis.drift.cells import chosen_drift_quantities, read_cell_errors
+from sweep.analysis.drift.cell_errors import chosen_drift_quantities, read_cell_errors
 from sweep.analysis.drift.drifts import drift_table
 from sweep.analysis.runs import selection
 from sweep.plots import style
-from sweep.plots.scans import draw_scan, scan_of_drifts
-from sweep.plots.selection import curves_to_draw
+from sweep.plots.drawn_runs import curves_to_draw
+from sweep.plots.scan_plots import draw_scan, scan_of_drifts
 from sweep.text import escape_control_characters
 
 if TYPE_CHECKING:

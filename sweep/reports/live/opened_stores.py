@@ -16,9 +16,9 @@ from integrators.errors import InputError, check_known, short_repr
 from sweep.analysis.runs.selection import distinct_values_and_codes, scanned_axes, take_runs
 from sweep.errors import Damaged
 from sweep.plots.style import curve_styles_of_integrators, units_with_superscripts
-from sweep.reports.live.figures import Figure
-from sweep.reports.live.progress import ProgressCache
-from sweep.reports.live.runs import describe_run
+from sweep.reports.live.json_figures import Figure
+from sweep.reports.live.progress_cache import ProgressCache
+from sweep.reports.live.run_details import describe_run
 from sweep.reports.live.views import VIEWS, Choice, axes_of_view, draw_view, last_of_choice
 from sweep.store.open import open_study
 from sweep.store.store import Store

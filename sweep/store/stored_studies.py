@@ -25,12 +25,12 @@ from sweep.store.arrays import StoredGroup
 from sweep.store.backends.places import METADATA, ObjectPlace, Place, place_is_file
 from sweep.store.store import Store
 from sweep.study.experiment import ResolvedExperiment
-from sweep.study.limits import MOST_TEXT
 from sweep.study.resolve import time_axes
 from sweep.study.run_table import RunTable, expand_experiment
 from sweep.study.starts import StoreStarts, register_end_state_reader
 from sweep.study.study import Study, parse_study
 from sweep.study.study import load_study_file as load_study_file
+from sweep.study.study_limits import MOST_TEXT
 from sweep.study.time_axis import TimeAxis
 from sweep.study.toml import parse_toml
 from sweep.text import count_with_noun, read_regular_file
@@ -41,7 +41,7 @@ NOTE = r"(?m)^# [\w-]+ was extended to .*; `sweep run STORE` goes on\.\n"
 
 
 def _load_starts_from_store(*arguments: Any, **settings: Any) -> StoreStarts:
-    from sweep.store import end_states  # loads xarray and SciPy, which few studies need
+    from sweep.store import end_states  # loads xarray and SciPy, which few stored_studies need
 
     return end_states.load_starts_from_store(*arguments, **settings)
 
@@ -252,6 +252,8 @@ def resolve_study_and_store(
     elif names_existing_store(study):
         made = stored_study(study, trust_plugins=trust_plugins)
         store = study if store is None else store
+    elif str(study).endswith(".zarr") and not Store.at(study).exists():
+        raise InputError(Store.at(study).absence_in_words())
     else:
         file = str(study) if isinstance(study, Store) else study
         known = _store_that_study_was_run_into(file, store)

@@ -2,7 +2,7 @@
 
 import io
 
-from sweep.cli.progress import ProgressLine
+from sweep.cli.progress_line import ProgressLine
 
 
 class Stream(io.StringIO):

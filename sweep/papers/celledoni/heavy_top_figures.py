@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.runs.selection import take_runs
 from sweep.papers.axes import label_time_axis
-from sweep.plots.orders import draw_error_curve, error_axis_label
+from sweep.plots.drawn_runs import first_run_to_draw
+from sweep.plots.order_plots import draw_error_curve, error_axis_label
 from sweep.plots.projection import (
     OBLIQUE,
     View,
@@ -18,7 +19,6 @@ from sweep.plots.projection import (
     draw_points_on_sphere,
     draw_sphere_outline,
 )
-from sweep.plots.selection import first_run_to_draw
 from sweep.plots.style import (
     CurveStyle,
     axis_label_with_units,

@@ -17,7 +17,7 @@ from sweep.analysis.runs.selection import (
     take_runs,
 )
 from sweep.plots import projection, style
-from sweep.plots.selection import curves_to_draw
+from sweep.plots.drawn_runs import curves_to_draw
 
 if TYPE_CHECKING:
     import xarray as xr

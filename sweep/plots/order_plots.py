@@ -9,22 +9,22 @@ import numpy as np
 from matplotlib import rc_context
 
 from integrators.errors import InputError
-from sweep.analysis.convergence.across import orders_across
 from sweep.analysis.convergence.curves import SELF, default_error_for_orders
+from sweep.analysis.convergence.order_comparisons import orders_across
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, HALF, UNDECIDED
 from sweep.analysis.convergence.orders import order_table
 from sweep.analysis.convergence.slopes import USED
 from sweep.analysis.runs import selection
 from sweep.plots import style
 from sweep.plots.families import panel_families_of_integrators, panel_title
-from sweep.plots.scans import draw_scan, scan_of_orders
+from sweep.plots.scan_plots import draw_scan, scan_of_orders
 from sweep.text import format_number
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from sweep.analysis.convergence.across import OrderAcross
+    from sweep.analysis.convergence.order_comparisons import OrderAcross
     from sweep.analysis.convergence.orders import OrderEstimate, OrderPoint
 
     Panels = dict[str, dict[str, OrderEstimate]]

@@ -69,7 +69,7 @@ def digest_of_pictures(dataset: "xr.Dataset", kinds: Iterable[str]) -> str:
     return digest_of_state(digest.hexdigest(), drawn_by)
 
 
-def find_kept(name: str, state: str) -> Any:
+def find_in_cache(name: str, state: str) -> Any:
     """What is kept by a name, if it was found in this state, a digest; else None."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         kept = json.loads(_file(name).read_bytes())
@@ -77,7 +77,7 @@ def find_kept(name: str, state: str) -> Any:
     return None
 
 
-def keep(name: str, state: str, found: object) -> None:
+def put_into_cache(name: str, state: str, found: object) -> None:
     """Keep what was found in a state, by a name; in place of what was kept by it before."""
     file = _file(name)
     part = file.with_suffix(f".{os.getpid()}")

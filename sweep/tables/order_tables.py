@@ -13,7 +13,7 @@ from sweep.tables import base
 from sweep.text import format_number
 
 if TYPE_CHECKING:
-    from sweep.analysis.convergence.across import OrderAcross
+    from sweep.analysis.convergence.order_comparisons import OrderAcross
 
 
 def orders_as_table(estimates: Sequence[OrderEstimate]) -> base.Table:
