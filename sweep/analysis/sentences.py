@@ -14,11 +14,19 @@ from typing import Any
 
 from sweep.analysis.chaos import ChaosEstimate
 from sweep.analysis.convergence.order_verdicts import CONFIRMED, EXACT, REFUTED, UNDECIDED
-from sweep.analysis.drift.estimators import AT_ROUND_OFF, EACH, LINEAR, NONE, UNSTEADY, WALK
+from sweep.analysis.drift.estimators import (
+    AT_ROUND_OFF,
+    EACH,
+    FAILS,
+    LINEAR,
+    NONE,
+    UNSTEADY,
+    WALK,
+)
 from sweep.analysis.efficiency.pareto import LeastWork, rank_at_levels
 from sweep.analysis.rows import grouped
 from sweep.analysis.runs.selection import axis_values_in_words
-from sweep.text import format_number, join_with_and
+from sweep.text import count_with_noun, format_number, join_with_and
 
 NAMED = 3  # maximum number of integrators that a clause names
 MOST = 200  # maximum number of characters of a sentence with names
@@ -31,6 +39,7 @@ VERBS = {
     EXACT: ("is exact to round-off", "are exact to round-off"),
     REFUTED: ("has another order than it declares", "have another order than they declare"),
     # drifts, the worst first, as in sentences
+    FAILS: ("fails", "fail"),
     LINEAR: ("drifts linearly", "drift linearly"),
     UNSTEADY: ("drifts unsteadily", "drift unsteadily"),
     EACH: ("drifts linearly, each start its own way", "drift linearly, each start its own way"),
@@ -195,9 +204,7 @@ def summarize_drifts(rows: Sequence[Any]) -> list[str]:
         over = f" {'until' if span.startswith('t = ') else 'over'} {span}" if span else ""
         lead = f"{_capitalized(quantity)}{over}: "
         sentences.append(
-            _sentence_of_rows(
-                own, lambda row: row.verdict, _drift_details, lead, _largest_comparison(own)
-            )
+            _sentence_of_rows(own, _drift_verdict, _drift_details, lead, _largest_comparison(own))
         )
     return sentences
 
@@ -206,7 +213,18 @@ def _capitalized(name: str) -> str:
     return f"{name[:1].upper()}{name[1:].replace('_', ' ')}"
 
 
+def _drift_verdict(row: Any) -> str:
+    """The verdict; `FAILS` if most runs fail, whatever they do until then."""
+    return FAILS if row.stopped else str(row.verdict)
+
+
 def _drift_details(verdict: str, rows: list[Any]) -> str:
+    if verdict == FAILS:
+        complete = sum(row.starts - row.stopped for row in rows)
+        first, last = (of(rows, key=lambda row: row.duration).span for of in (min, max))
+        until = " to ".join(dict.fromkeys((first, last)))
+        runs = count_with_noun(sum(row.starts + row.left_out for row in rows), "run")
+        return f" ({complete or 'none'} of {runs} complete; judged until {until})"
     rates, most = {row.rate for row in rows}, max(row.bound for row in rows)
     if verdict != NONE or len(rates) > 1 or not all(math.isfinite(row.bound) for row in rows):
         return ""

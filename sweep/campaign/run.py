@@ -174,7 +174,8 @@ class Outcome:
         """One line that says how the run ended."""
         runs, done = (sum(getattr(own, name) for own in self.tallies) for name in ("runs", "done"))
         if self.complete:
-            return f"Complete: {runs:,} runs in {self.store}"
+            failed = f", {self.failed:,} of them failed" if self.failed else ""
+            return f"Complete: {runs:,} runs in {self.store}{failed}"
         why = f" ({self.stopped})" if self.stopped else ""
         return f"Stopped{why} with {done:,} of {runs:,} runs committed"
 

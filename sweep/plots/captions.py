@@ -64,7 +64,7 @@ def setting_caption(dataset: xr.Dataset, starts: str = "", error_times: str = ""
     ]
     words.append(error_times)
     if dataset.sizes.get("time", 0):
-        end = f"T = {dataset['time'].values[-1]:g}"
+        end = f"{'runs go on until t' if error_times else 'T'} = {dataset['time'].values[-1]:g}"
         words.append(
             _with_no_break_spaces(style.axis_label_with_units(dataset["time"], end, "{} {}"))
         )

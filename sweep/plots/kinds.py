@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
-from integrators.errors import InputError, check_known
+from integrators.errors import InputError, check_known, suggest_nearest
 from sweep.analysis.runs.selection import run_table, run_table_without_repeats
 from sweep.plots.captions import add_figure_heading
 from sweep.plots.drift_plots import drift_over_time
@@ -26,6 +26,7 @@ from sweep.store.open import Source, open_experiment
 if TYPE_CHECKING:
     from sweep.plugins.registry import Library
 
+COMMON = ("width", "font", "heading")  # options of `picture` for every kind
 # Built-in kinds by name. Names are used in commands and file names.
 KINDS = {
     kind.name: kind
@@ -115,12 +116,17 @@ def picture(
     """
     known = _known_plot_kind(kind)
     runs = run_table(open_experiment(dataset, experiment))
-    offered = inspect.signature(known.draw)
-    try:
-        offered.bind(runs, **options)
-    except TypeError as error:
-        words = ", ".join([*offered.parameters][1:]) or "none"
-        raise InputError(f"the plot {known.name}: {error}; its options: {words}.") from None
+    of_kind = [*inspect.signature(known.draw).parameters][1:]
+    offered = [*of_kind, "experiment", *COMMON]
+    for name in options.keys() - {*of_kind}:
+        of = f"option of the plot {known.name}"
+        if name == "ax":
+            raise InputError(
+                f"unknown {of} 'ax': each plot is a figure of its own; `figure.axes` are its panels"
+            )
+        close = suggest_nearest(name, offered)
+        valid = "" if "Valid" in close else f" Valid: {', '.join(offered)}."
+        raise InputError(f"unknown {of} {name!r}.{close}{valid}")
     with page(width, font, heading):
         figure = show_in_notebooks(known.draw(runs, **options))
         return add_figure_heading(figure, run_table_without_repeats(runs), known.error)

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import functools
 import io
+import logging
 import math
 import re
 import textwrap
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from matplotlib.typing import RcKeyType
     from numpy.typing import ArrayLike
+
+# EPS has no transparency, and pale marks are opaque: no news to who asks for it.
+logging.getLogger("matplotlib.backends.backend_ps").setLevel(logging.ERROR)
 
 NARROW = 4.0  # inches: in a window of 400 px, text of 8 points is then 10 px high
 WIDE = 5.0  # inches: from this width on, the legend is beside the panels
@@ -641,7 +645,8 @@ def save(figure: Figure, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        If the ending is not one of a known format, such as .png, .pdf or .svg.
+        If the ending is not one of a known format, such as .png, .pdf or .svg, or there is no such
+        directory.
     """
     path = Path(path)
     formats = figure.canvas.get_supported_filetypes()
@@ -652,8 +657,13 @@ def save(figure: Figure, path: str | Path) -> Path:
             f"{', '.join('.' + name for name in formats)}.",
             key="output",
         )
-    with rc_context(STYLE):  # for a figure that is not a `Drawing`
-        write_figure(figure, path, dpi=200)
+    try:
+        with rc_context(STYLE):  # for a figure that is not a `Drawing`
+            write_figure(figure, path, dpi=200)
+    except FileNotFoundError:
+        raise InputError(
+            f"cannot write {path}: there is no directory {path.parent}; create it", key="output"
+        ) from None
     return path
 
 

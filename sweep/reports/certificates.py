@@ -37,7 +37,8 @@ from sweep.text import format_number
 # If there are several verdicts, a cell shows the worst: the one that comes first here.
 ORDERS_BY_NEWS = (REFUTED, CONFIRMED, UNDECIDED)
 DRIFTS_BY_NEWS = (
-    drifts.LINEAR, drifts.UNSTEADY, drifts.EACH, drifts.WALK, drifts.AT_ROUND_OFF, drifts.NONE,
+    drifts.FAILS, drifts.LINEAR, drifts.UNSTEADY, drifts.EACH, drifts.WALK, drifts.AT_ROUND_OFF,
+    drifts.NONE,
 )  # fmt: skip
 DEFECTS_BY_NEWS = (NOT, DEFECT_UNDECIDED, NONE)
 SYMPLECTIC = {True: "; declared symplectic", False: "; not declared symplectic", None: ""}

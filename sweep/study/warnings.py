@@ -78,7 +78,10 @@ def _lines_on_experiments(
     for table in tables:
         for text in dict.fromkeys(say(table)):
             found.setdefault(text, []).append(table.experiment.name)
-    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
+    return [
+        f"experiment{'s' * (len(names) > 1)} {', '.join(names)}: {text}"
+        for text, names in found.items()
+    ]
 
 
 def _remarks_on_experiment(table: RunTable) -> Iterator[str]:

@@ -14,6 +14,7 @@ _HOMES = {
     "arithmetic_as_tables": "sweep.tables.drift_tables",
     "chaos_as_table": "sweep.tables.chaos_table",
     "chosen_table_columns": "sweep.tables.tables_of_runs",
+    "coarser_steps_note": "sweep.tables.drift_tables",
     "decisions_as_table": "sweep.tables.decisions_table",
     "decisions_in_words": "sweep.tables.decisions_table",
     "drifts_as_tables": "sweep.tables.drift_tables",

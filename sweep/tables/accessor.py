@@ -3,7 +3,7 @@
 Importing this module registers the accessor; `sweep` does so as soon as xarray is imported.
 """
 
-import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +12,10 @@ import xarray as xr
 from sweep import plots
 from sweep.tables import answers
 
+# Below the documentation of a method of `Plots`.
+COMMON = """    Every kind also takes `experiment`, `width`, `font` and `heading`, as in
+    ``width="3.4in", font="serif", heading=False``: see `sweep.plots.picture`.
+"""
 NAMES = (*answers.PYTHON, *answers.FOR_ONE_EXPERIMENT)
 
 
@@ -83,15 +87,26 @@ class Plots:
     def __init__(self, data: xr.Dataset | xr.DataTree) -> None:
         self._data = data
 
-    def __call__(self, kind: str, **options: Any) -> Any:
+    def __call__(self, kind: str = "", **options: Any) -> Any:
         """Draw a picture of a kind as a `matplotlib.figure.Figure`, see `sweep.plots.picture`."""
         return plots.picture(kind, self._data, **options)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if (kind := name.replace("_", "-")) not in plots.KINDS:
             raise AttributeError(f"no kind of picture is called {name!r}; {', '.join(dir(self))}")
-        draw: functools.partial[Any] = functools.partial(self, kind)
-        draw.__doc__ = plots.KINDS[kind].draw.__doc__  # with the options
+        of = plots.KINDS[kind].draw
+
+        def draw(**options: Any) -> Any:
+            return self(kind, **options)
+
+        # The options of the kind and those of all kinds, for `help` and editors.
+        common = inspect.signature(plots.picture).parameters
+        shown = [*inspect.signature(of).parameters.values()][1:]
+        shown += [common[each] for each in ("experiment", "width", "font", "heading")]
+        only = inspect.Parameter.KEYWORD_ONLY
+        options = [each.replace(kind=only) for each in shown]
+        draw.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        draw.__name__, draw.__doc__ = name, f"{of.__doc__}\n{COMMON}"
         return draw
 
     def __repr__(self) -> str:

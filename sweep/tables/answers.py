@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The colours of verdicts on pages; verdicts that are neither good nor bad have none.
 LOOKS = {"confirmed": "good", "refuted": "bad", "undecided": "open", "no drift seen": "good"}
-LOOKS |= {"at round-off": "good", "linear": "bad", "unsteady": "bad"}
+LOOKS |= {"at round-off": "good", "linear": "bad", "unsteady": "bad", "runs fail": "bad"}
 LOOKS |= {"linear, each start its own": "bad"}
 
 
@@ -55,7 +55,7 @@ class Answer:
         Takes a run table. If it returns a line, reports show that line instead of tables, which
         are then made only on request.
     remarks : callable
-        Takes a run table, and returns lines to show below its tables.
+        Takes a run table and its rows, and returns lines to show below their tables.
     more : callable
         Makes further rows from rows, which JSON output has under their own names.
     tabulate_one : callable or None
@@ -72,7 +72,7 @@ class Answer:
     pictures: Mapping[str, str] = field(default_factory=dict)
     suits: "Callable[[xr.Dataset], bool]" = lambda dataset: True
     unasked: "Callable[[xr.Dataset], str]" = lambda dataset: ""
-    remarks: "Callable[[xr.Dataset], list[str]]" = lambda dataset: []
+    remarks: "Callable[[xr.Dataset, list[Any]], list[str]]" = lambda dataset, rows: []
     more: Callable[[list[Any]], dict[str, list[Any]]] = lambda rows: {}
     tabulate_one: "Callable[[list[Any]], list[Table]] | None" = None
 
@@ -94,7 +94,7 @@ class Answer:
         list of Table
         """
         first, *others = self.tabulate(rows)
-        return [replace(first, notes=[*first.notes, *self.remarks(dataset)]), *others]
+        return [replace(first, notes=[*first.notes, *self.remarks(dataset, rows)]), *others]
 
 
 # --- the registry ----------------------------------------------------------------------------
@@ -165,6 +165,7 @@ ANSWERS = {
             unasked=lambda dataset: (
                 tables.NO_DRIFT_OF_ORDER_STUDY * analysis.is_order_study(dataset)
             ),
+            remarks=lambda dataset, rows: tables.coarser_steps_note(dataset, rows),
         ),
         Answer(
             "arithmetic",
@@ -189,7 +190,7 @@ ANSWERS = {
                 "lyapunov": "The largest Lyapunov exponent until each time.",
             },
             suits=lambda dataset: bool(analysis.variables_of_chaos(dataset)),
-            remarks=lambda dataset: [
+            remarks=lambda dataset, rows: [
                 f"{label}: {why}"
                 for label, why in analysis.integrators_without_exponents(dataset).items()
             ],

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sweep.analysis.drift import estimators
+from sweep.analysis.runs import selection
 from sweep.analysis.sentences import rows_by_quantity, summarize_drifts, summarize_sources
 from sweep.tables import base
 from sweep.text import format_number, steps_in_words
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from sweep.analysis.drift.drifts import DriftEstimate
     from sweep.analysis.drift.estimators import DriftRate
     from sweep.analysis.drift.rounding_drift import ArithmeticEstimate
@@ -29,6 +32,7 @@ MEANINGS = {
     estimators.AT_ROUND_OFF: "no error above "
     f"{estimators.FEW_ROUNDINGS:.0f} roundings of the quantity",
     estimators.NONE: "no rate differs from 0 at 99.7 %; the bound says what could hide",
+    estimators.FAILS: "most runs fail; until then, no drift is seen",
 }
 # The same for errors without a sign: norms of the change of a vector, and sizes.
 MEANINGS_OF_SIZES = MEANINGS | {
@@ -91,6 +95,14 @@ def _drift_table_of_quantity(rows: Sequence[DriftEstimate]) -> base.Table:
         units={header: unit for header, unit in units.items() if unit != "1"},
         summary=" ".join(summarize_drifts(rows)),
     )
+
+
+def coarser_steps_note(dataset: xr.Dataset, rows: Sequence[DriftEstimate]) -> list[str]:
+    """A note on the number of runs that rows of the smallest step sizes are about; none if all."""
+    runs = sum(row.starts + row.left_out for row in rows if row.quantity == rows[0].quantity)
+    total = selection.run_table_without_repeats(dataset).sizes["run"]
+    of = f"At the smallest step size of each integrator: {runs:,} of {total:,} runs"
+    return [f"{of}; sweep drift --all-steps shows all."] if runs < total else []
 
 
 def _reason_and_failure(row: DriftEstimate) -> str:

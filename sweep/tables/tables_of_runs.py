@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sweep.analysis.rows import grouped
 from sweep.analysis.runs.summaries import (
     AT,
+    coordinates_for_tables,
     coordinates_that_vary_between_runs,
     main_result_columns,
     names_of_time_series,
@@ -50,7 +51,8 @@ def runs_as_table(
     Returns
     -------
     Table
-        Its notes state the number of runs not shown, the units, and further columns.
+        By default, its title states the coordinates that all runs share. Its notes state the number
+        of runs not shown, the units, and further columns.
 
     Raises
     ------
@@ -68,7 +70,8 @@ def runs_as_table(
     if columns is None:
         notes += _further_columns_note(dataset, names)
     lines = [list(row) for row in zip(*cells, strict=True)]
-    return Table(names, lines, notes=notes, kept=["status"])
+    title = "" if columns else _shared_coordinates_title(dataset, names)
+    return Table(names, lines, title, notes, kept=["status"])
 
 
 def runs_as_json_rows(
@@ -181,6 +184,14 @@ def _column_values(array: xr.DataArray) -> list[Any]:
     meanings = array.attrs.get("flag_meanings", "").split()
     names: dict[int, str] = dict(zip(array.attrs.get("flag_values", ()), meanings, strict=False))
     return [names.get(int(value), str(value)) for value in array.values]
+
+
+def _shared_coordinates_title(dataset: xr.Dataset, varying: Sequence[str]) -> str:
+    """The values that all runs share: ``all: integrator rk4, step_size 0.01``."""
+    names = [name for name in coordinates_for_tables(dataset) if name not in (*varying, "repeat")]
+    values = [(name, dataset[name].values[0]) for name in names]
+    texts = [f"{name} {format_number(value, 4)}" for name, value in values if value == value]
+    return f"all: {', '.join(texts)}" if texts else ""
 
 
 def _column_units_note(table: xr.Dataset, names: Sequence[str]) -> list[str]:

@@ -199,12 +199,15 @@ def _drift_estimate_of_cell(
     cell: xr.Dataset, setting: dict[str, Any], quantity: str
 ) -> DriftEstimate:
     errors = cell_errors.read_cell_errors(cell, quantity)
+    rate = rate_of_cell(errors)
+    if errors.stopped and rate.verdict in (estimators.NONE, estimators.AT_ROUND_OFF):
+        rate = replace(rate, verdict=estimators.FAILS)
 
     def mean(values: Floats) -> float:
         return float(values.mean()) if errors.starts else np.nan
 
     return DriftEstimate(
-        **vars(rate_of_cell(errors)),
+        **vars(rate),
         quantity=quantity,
         **setting,
         starts=errors.starts,

@@ -17,7 +17,8 @@ EACH = "linear, each start its own"
 WALK = "random walk"
 AT_ROUND_OFF = "at round-off"
 NONE = "no drift seen"
-VERDICTS = (LINEAR, UNSTEADY, EACH, WALK, AT_ROUND_OFF, NONE)
+FAILS = "runs fail"  # most of them; until then no drift is seen
+VERDICTS = (LINEAR, UNSTEADY, EACH, WALK, AT_ROUND_OFF, NONE, FAILS)
 
 FEWEST = 8  # smallest number of sample intervals for measuring a drift
 WINDOWS = 16  # largest number of windows that a run is divided into
@@ -139,7 +140,7 @@ def measure_drift(times: Floats, windows: Floats, signed: bool = True) -> DriftR
     -------
     DriftRate
         Its rate is the least-squares slope over the windows, mean over the starts. Its verdict is
-        one of `VERDICTS`, except `AT_ROUND_OFF`.
+        one of `VERDICTS`, except `AT_ROUND_OFF` and `FAILS`.
     """
     starts, count = windows.shape
     half, t = count // 2, times - times.mean()

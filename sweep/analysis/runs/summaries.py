@@ -189,11 +189,16 @@ def names_of_invariant_errors(dataset: xr.Dataset) -> list[str]:
 
 def coordinates_that_vary_between_runs(dataset: xr.Dataset) -> list[str]:
     """Names of the coordinates that differ between runs, in the order of table columns."""
+    wanted = coordinates_for_tables(dataset)
+    return [name for name in wanted if _values_vary(dataset[name])] or wanted[:1]
+
+
+def coordinates_for_tables(dataset: xr.Dataset) -> list[str]:
+    """Names of the coordinates that describe a run, in the order of table columns."""
     order = ["integrator", "step_size", "tolerance", "initial_condition", "repeat"]
     there = [str(name) for name, array in dataset.coords.items() if array.dims == ("run",)]
     scanned = [name for name in there if name not in selection.RUN_COORDINATES]
-    wanted = [name for name in (*order[:3], *scanned, *order[3:]) if name in there]
-    return [name for name in wanted if _values_vary(dataset[name])] or wanted[:1]
+    return [name for name in (*order[:3], *scanned, *order[3:]) if name in there]
 
 
 def _values_vary(array: xr.DataArray) -> bool:

@@ -97,6 +97,7 @@ def drift(
       start its own   grows like t
       at round-off    no error above 16 roundings of the quantity
       no drift seen   no rate at 99.7 %; it may be as large as the bound
+      runs fail       most runs fail; no drift until then
 
     With fewer than 8 samples there is no verdict. With 8 starts or more, "spread ~ t^p" gives the
     growth of the spread over the starts: p is ½ for a random walk, as unbiased rounding causes it

@@ -118,7 +118,7 @@ def _echo_study_facts(facts: Mapping[str, Any], title: str) -> None:
             rows = [{key: cell for key, cell in row.items() if key != name} for row in rows]
     click.echo(rows_as_text(rows, str))
     for line in facts["remarks"]:
-        click.echo(line)
+        click.echo(f"Note: {line}")
     for plugin in facts["plugins"]:
         added = ", ".join(plugin["adds"]) or "adds nothing"
         click.echo(f"plugin {plugin['plugin']}, sha256 {plugin['sha256'][:16]}…: {added}")

@@ -125,6 +125,9 @@ def status(
     if submission is not None:
         click.echo(_submission_sentence(submission, holder))
     print_checkpoints(shown)
+    if not failures and (failed_runs := sum(own.failed for own in shown)):
+        which = shlex.join(["sweep", "status", "--failures", str(opened)])
+        click.echo(f"{count_with_noun(failed_runs, 'failed run')} among those done: {which}")
     if failures:
         _print_failures(failed, sys.maxsize if everything else SHOWN)
 

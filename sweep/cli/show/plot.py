@@ -119,9 +119,13 @@ def plot(
         else:
             found = list(draw_pictures(datasets, kinds, where))
         drawn = {own[:2]: own[2] for own in found if not isinstance(own[2], InputError)}
-        reasons = [": ".join(filter(None, map(str, own))) for own in found if own[:2] not in drawn]
+        reasons = [  # an experiment may have the name of the kind
+            ": ".join(dict.fromkeys(filter(None, map(str, own))))
+            for own in found
+            if own[:2] not in drawn
+        ]
         if not drawn:
-            raise InputError("nothing to draw. " + "\n".join(reasons))
+            raise InputError("\n".join(reasons))
         if one and len(drawn) > 1:
             raise InputError(
                 f"{path} is one file, but there are pictures of {len(drawn)} experiments: "

@@ -256,16 +256,28 @@ def test_runs_that_fail_are_judged_until_the_first_of_them_does():
     assert (row.verdict, row.steps) == ("unsteady", 600.0)
     assert row.until_failure == "until 60 s, after which 2 of its 3 runs fail"
     assert row.until_failure in tables_as_text(drifts_as_tables([row]))
+    text = tables_as_text(drifts_as_tables([row]))
+    assert text.startswith("Energy over 60 s: a fails (1 of 4 runs complete; judged until 60 s).")
     # Where half of the runs are complete, they are what counts.
     row = only(drift_table(table.isel(run=[2, 3])))
     assert (row.starts, row.left_out, row.stopped, row.duration) == (1, 1, 0, 100.0)
+    # Nothing is said of no drift where all runs fail.
+    table["status"][:], waves = 1, np.where(np.isnan(error), error, np.sin(TIMES))
+    row = only(drift_table(with_series(table, "energy_error", waves)))
+    assert row.verdict == "runs fail"
+    text = tables_as_text(drifts_as_tables([row]))
+    assert "a fails (none of 4 runs complete; " in text
+    assert "runs fail: most runs fail; until then, no drift is seen." in text
     # Too few samples before the failure: so many of a whole run would do.
     table["sample_count"][:] = 5
     table["status"][:] = 1
     row = only(drift_table(table))
     assert row.verdict == "" and row.stopped == 4 and row.reason.startswith("4 sample intervals")
     text = tables_as_text(drifts_as_tables([row]))
-    assert "a is not judged." in text and f"{row.in_words}; {row.until_failure}" in text
+    assert (
+        "a fails (none of 4 runs complete; " in text
+        and f"{row.in_words}; {row.until_failure}" in text
+    )
     table["sample_count"][:] = 2
     assert only(drift_table(table)).reason.startswith("1 sample interval, 8 or more")
     table["sample_count"][:] = 1  # the start alone

@@ -155,6 +155,7 @@ def test_the_table_shows_what_varies_and_what_came_of_it(table):
     assert text.headers == [
         "step_size", "initial_condition", "status", "global_error@end", "energy_error@max"
     ]  # fmt: skip
+    assert text.title == "all: integrator rk4"
     assert text.rows[0] == ["0.025", "a", "complete", "7.8e-07", "7.8e-07"]
     assert any(note.startswith("Units: energy_error@max [J]") for note in text.notes)
 

@@ -122,7 +122,9 @@ def test_an_outcome_says_so_as_text(copy, pendulum, cluster):
     runs = pendulum.sizes["run"]
     for value, words in ((2, "did not converge"), (3, "blew up")):
         assert f"pendulum: {int((pendulum.status == value).sum())} of {runs} runs {words}" in failed
-    assert len(failed) == 2 and ended == f"Complete: {runs + 1} runs in {copy}"
+    count = int((pendulum.status > 0).sum())
+    assert len(failed) == 2
+    assert ended == f"Complete: {runs + 1} runs in {copy}, {count} of them failed"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +147,8 @@ def test_the_command_says_so(ended, command):
     said = said.partition("\n\n")[2]  # behind the progress
     assert "step_size = 1" in said and "stop step" in said and "stop time" in said
     assert "runs with status not_converged have " in said and "bodies" not in said
+    count = command(ended.parent, "status", "steps.zarr").stdout
+    assert "failed runs among those done: sweep status --failures steps.zarr\n" in count
     only = command(ended.parent, "status", "steps.zarr", "--failures", "-e", "bodies").stdout
     assert only.endswith("\n\nNo run failed.\n") and "pendulum" not in only
     wrong = command(ended.parent, "status", "steps.zarr", "-e", "bodeis", code=2).stderr

@@ -102,6 +102,7 @@ QUESTIONS = {
         for command in ("order", "drift", "work")
     },
     "drift": ("drift", "small.zarr", "-q", "energy", "-e", "pendulum"),
+    "drift of all steps": ("drift", "small.zarr", "--all-steps", "-e", "pendulum"),
     "drift in json": ("drift", "small.zarr", "--all-steps", "--json"),
     "work": ("work", "small.zarr", "-e", "pendulum"),
     "work in json": ("work", "small.zarr", "--error", "energy_error", "--json"),
@@ -279,7 +280,9 @@ def test_check_remarks_on_moments_that_no_body_has(command, tmp_path):
     (tmp_path / "moments.toml").write_text(written)
     lines = command(tmp_path, "check", "moments.toml").stdout.splitlines()
     (remark,) = (line for line in lines if "moments of no body" in line)
-    assert remark.startswith("bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body")
+    assert remark.startswith(
+        "Note: experiment bodies: inertia = (1.0, 2.0, 4.0) are the moments of no body"
+    )
 
 
 def test_check_counts_runs(answers):
@@ -304,7 +307,9 @@ def test_check_counts_runs(answers):
 def test_check_and_show_say_which_gravity_a_chain_has(command, tmp_path):
     """Its default is another than that of all other systems."""
     said = "gravity is not given: 1 m s-2, as in Example 1 of Lee et al.; on Earth it is 9.81"
-    assert said in command(tmp_path, "check", "lee-example-1").stdout
+    assert re.search(
+        rf"^Note: experiments? .*: {said}", command(tmp_path, "check", "lee-example-1").stdout, re.M
+    )
     assert "not given" not in command(tmp_path, "check", "quickstart").stdout
     shown = command(tmp_path, "show", "system", "spherical_pendulum_chain").stdout
     assert "gravity: 1.0 m s-2 (as in Example 1 of Lee et al.; on Earth it is 9.81" in shown
@@ -461,6 +466,8 @@ def test_order(answers, store):
 
 def test_drift(answers, store):
     assert "energy error [J]" in answers["drift"] and "momentum" not in answers["drift"]
+    said = "smallest step size of each integrator: 8 of 32 runs; sweep drift --all-steps shows all."
+    assert said in answers["drift"] and "--all-steps" not in answers["drift of all steps"]
     tables = parsed(answers["drift in json"])
     pendulum = sweep.open_study(store)["pendulum"].to_dataset()
     steps = {row["step_size"] for row in tables["pendulum"]["rows"]}
@@ -506,8 +513,9 @@ def test_work(answers, store):
 
 
 def test_query(answers, store):
-    first, header, rule, *rows = answers["query"].splitlines()
+    first, shared, header, rule, *rows = answers["query"].splitlines()
     assert first == "pendulum: 8 of 32 runs"
+    assert shared.startswith("all: integrator ")
     assert header.split()[:3] == ["step_size", "initial_condition", "status"]
     assert [row.split()[2] for row in rows[:8]] == ["complete"] * 8
     found = parsed(answers["query in json"])

@@ -218,8 +218,14 @@ def test_bad_input_is_refused_with_a_reason(tmp_path, table):
         plots.energy_over_time(table.drop_vars(["energy_error", "energy_error_abs_max"]))
     with pytest.raises(InputError, match="at least 2 sample intervals"):
         plots.energy_over_time(table.isel(time=[0, 50]))
-    with pytest.raises(InputError, match="plot energy: .*'x'; its options: step_size"):
+    with pytest.raises(InputError, match="plot energy 'x'. Valid: step_size, .*width, font, head"):
         plots.picture("energy", table, x="mass")
+    with pytest.raises(InputError, match="'widht'. Did you mean 'width'. Valid: error, at, x, exp"):
+        plots.picture("order", table, widht="3.4in")
+    with pytest.raises(InputError, match="'ax': each plot is a figure of its own"):
+        plots.picture("order", table, ax=None)
+    with pytest.raises(InputError, match="there is no directory .*nodir; create it"):
+        plots.save(plots.convergence(table), tmp_path / "nodir" / "x.pdf")
     with pytest.raises(InputError, match="no runs are selected"):
         plots.unit_length_over_time(table.isel(run=[]))
 
@@ -252,7 +258,10 @@ def test_errors_have_the_time_that_they_are_of():
     figure = plots.picture("order", table)
     assert figure.axes[0].get_ylabel() == "global error\nat t = 4 s"
     said = figure.get_suptitle().replace("\xa0", " ").replace("\n", " ")
-    assert "errors against the reference at t = 4 s, until which it holds; T = 10 s" in said
+    assert (
+        "errors against the reference at t = 4 s, until which it holds; runs go on until t = 10 s"
+        in said
+    )
     assert plots.convergence(table, at="sup").axes[0].get_ylabel() == (
         "largest global error\nuntil t = 4 s"
     )

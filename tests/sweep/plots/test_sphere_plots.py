@@ -297,7 +297,7 @@ def test_the_command_draws_one_kind_and_says_what_it_left_out(folder, command):
         ("spher small.zarr", "unknown kind of plot 'spher'. Did you mean 'sphere'?"),
         ("sphere", "`sweep plot sphere` of which store?"),
         ("energy small.zarr --body 0", "the kind energy takes no --body; kinds that do: sphere"),
-        ("sphere small.zarr -e energy", "nothing to draw. energy: sphere: no states"),
+        ("sphere small.zarr -e energy", "Error: energy: sphere: no states"),
         ("sphere small.zarr -e energy -o a.pdf", "energy: sphere: no states are stored"),
         ("unit-length small.zarr -e section", 'record = ["unit_length"]'),
         ("order small.zarr", "`reference = {…}` in the experiment"),

@@ -140,11 +140,11 @@ def test_nothing_is_said_of_packaged_studies_that_decide(name, command, tmp_path
 def test_a_doubt_is_said_in_a_line(warnings, more, given, said):
     """What it tells to give is valid, and ends the doubt."""
     text = text_of(more, **given)
-    assert warnings(text) == [f"pendulum: {said}"]
+    assert warnings(text) == [f"experiment pendulum: {said}"]
     for line in re.findall(r"samples = \d+|reference = {.*?}|record = \[.*?\]", said):
         key = line.partition(" = ")[0]
         more = "".join(kept for kept in text.splitlines(True) if not kept.startswith(key))
-        assert f"pendulum: {said}" not in warnings(f"{more}{line}\n")
+        assert f"experiment pendulum: {said}" not in warnings(f"{more}{line}\n")
 
 
 def test_where_step_sizes_allow_no_more_samples_others_are_asked_for(warnings):
@@ -158,7 +158,7 @@ def test_experiments_with_the_same_doubt_share_a_line(warnings):
     text = text_of(**FEW)
     again = text.partition("[[experiment]]")[2].replace('"pendulum"', '"again"')
     (line,) = warnings(text + "[[experiment]]" + again)
-    assert line.startswith("pendulum, again: no drift of ")
+    assert line.startswith("experiments pendulum, again: no drift of ")
 
 
 def test_a_label_that_another_table_has_the_runs_of(warnings):
@@ -166,7 +166,7 @@ def test_a_label_that_another_table_has_the_runs_of(warnings):
     text = text_of(REFERENCE, **given)
     again = text.replace("LABEL", "second").partition("[[experiment]]")[2]
     said = "'second' has no runs: 'LABEL' is the same integrator, and what both ask for is computed"
-    assert warnings(f"{text}[[experiment]]{again}") == [f"pendulum: {said} once"]
+    assert warnings(f"{text}[[experiment]]{again}") == [f"experiment pendulum: {said} once"]
 
 
 def test_what_is_too_few_is_too_few_for_the_answers():

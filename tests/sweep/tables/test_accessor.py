@@ -1,5 +1,7 @@
 """``ds.geosweep``, and functions that take a path, a tree or a dataset."""
 
+import inspect
+import pydoc
 import subprocess
 import sys
 
@@ -95,11 +97,19 @@ def test_bad_input_is_refused(tree, call, text):
         call(tree)
 
 
+def help_of(plots):
+    return pydoc.plain(pydoc.render_doc(plots.order))
+
+
 def test_pictures(tree):
     plots = tree["one"].to_dataset().geosweep.plot
     assert "order" in dir(plots) and "unit_length" in dir(plots)
     assert "order(), " in repr(plots) and repr(plots) in repr(tree.geosweep)
     assert plots.order.__doc__.startswith("Draw errors against step size")
+    options = ["error", "at", "x", "experiment", "width", "font", "heading"]
+    assert [*inspect.signature(plots.order).parameters] == options and "width=" in help_of(plots)
+    with pytest.raises(InputError, match="unknown kind of plot ''. Valid: order, drift, work"):
+        plots()
     assert plots.order()._repr_png_()[:4] == b"\x89PNG"
     assert plots("order").get_size_inches().tolist() == plots.order().get_size_inches().tolist()
     assert sweep.plots.picture("order", tree, experiment="two")._repr_svg_().startswith("<?xml")
