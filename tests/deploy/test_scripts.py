@@ -297,4 +297,4 @@ def test_a_workers_job_ends_as_its_worker_does(commands):
 def test_nothing_is_kept_at_a_path_that_others_can_guess():
     for path in DEPLOY.rglob("*"):
         if path.is_file() and path.suffix != ".pyc":
-            assert "/tmp/geosweep" not in path.read_text(), path
+            assert b"/tmp/geosweep" not in path.read_bytes(), path

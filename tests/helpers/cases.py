@@ -8,6 +8,7 @@ system and of each function that makes kernels, at defaults. See `parameters`.
 import functools
 import itertools
 import operator
+import os
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,6 +32,9 @@ from systems.spins.base import SpinSystem
 
 everything = False  # whether both stages of the tests run; the options of pytest say
 SMALL = loop.FEW_ROWS  # rows of the states whose loop may be compiled with all that it calls
+# Of linear algebra, whose sums depend on it; commands and clusters change what others inherit.
+THREADS = "_NUM_THREADS"
+THREADS_AT_START = {key: of for key, of in os.environ.items() if key.endswith(THREADS)}
 SEED = 5  # of the variants' states; one where no term of an error happens to vanish
 
 

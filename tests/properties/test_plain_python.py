@@ -8,14 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import adaptive_pairings, kernel_pairings
+from cases import THREADS, THREADS_AT_START, adaptive_pairings, kernel_pairings
 from waiting import HANG
 
 import integrators
-
-# Of linear algebra, whose sums depend on it; clusters change what others inherit.
-THREADS = "_NUM_THREADS"
-AT_START = {key: of for key, of in os.environ.items() if key.endswith(THREADS)}
 
 SCRIPT = """
 import json, sys, warnings
@@ -45,11 +41,15 @@ def test_compiled_kernels_equal_plain_python(tmp_path, stage):
         for found in (kernel_pairings(), adaptive_pairings())
     )
     paths = [Path(integrators.__file__).parents[1], Path(sys.modules["cases"].__file__).parent]
-    given = {key: of for key, of in os.environ.items() if not key.endswith(THREADS)} | AT_START
-    environment = given | {
-        "NUMBA_DISABLE_JIT": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-    }
+    given = {key: of for key, of in os.environ.items() if not key.endswith(THREADS)}
+    environment = (
+        given
+        | THREADS_AT_START
+        | {
+            "NUMBA_DISABLE_JIT": "1",
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        }
+    )
     file = tmp_path / "plain.npz"
     command = [sys.executable, "-P", "-c", SCRIPT, file]
     names = json.dumps([str(pairing) for pairing in (*fixed, *adaptive)])
