@@ -70,7 +70,9 @@ def grid(dataset: xr.Dataset | xr.DataTree) -> xr.Dataset:
     whole = runs.unstack("run", fill_value=fills).transpose(*names, ...).assign_coords(of_starts)
     for name, own in attributes.items():
         whole[name].attrs = own
-    return whole
+    others = [name for name in runs.coords if name in whole.coords and name not in names]
+    ordered = whole.reset_coords()[[*names, *of_starts, *others, *runs.data_vars]]  # as in memory
+    return ordered.set_coords([*names, *of_starts, *others])
 
 
 def _step_size_or_tolerance(dataset: xr.Dataset) -> str:
