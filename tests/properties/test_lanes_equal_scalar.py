@@ -39,7 +39,7 @@ def test_members_come_out_as_alone(in_lanes):
     [
         ("variational-spherical_pendulum_chain", False),
         ("spherical_midpoint-free_rigid_body", False),
-        ("rk4[q_omega]-spherical_pendulum_chain", True),
+        pytest.param("rk4[q_omega]-spherical_pendulum_chain", True, marks=pytest.mark.slow),
         pytest.param("variational-spherical_pendulum_chain", True, marks=pytest.mark.slow),
         pytest.param("spherical_midpoint-free_rigid_body", True, marks=pytest.mark.slow),
     ],

@@ -41,10 +41,11 @@ PRECISE_STUDY = STUDY.replace('"ralston", "ralston+projected"', PRECISE)
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (
+        pytest.param(
             "[[1.0, 0, 0], [0, 0, 1.0]]",
             "[[0.6, 0, 0.8], [0, 1.0, 0]]",
             "initial_condition: start 'level' of bead is made in double precision only: 0.6 ",
+            marks=pytest.mark.slow,
         ),
         (
             "np.array([self.stiffness])",
