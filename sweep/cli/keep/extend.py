@@ -67,6 +67,6 @@ def extend(
     if summary and outcome.complete and not as_json:
         print_run_summary(opened, terminal.workers)
     if outcome.complete:
-        said = f"The study in {opened.name} has this now, and a file of it does not: to go on"
-        click.echo(f"{said}, {shlex.join(['sweep', 'run', store])}", err=as_json)
+        said = f"Added to the study in {opened.name}, not to a file of it. To go on"
+        click.echo(f"{said}: {shlex.join(['sweep', 'run', store])}", err=as_json)
     finish_command(outcome, as_json)

@@ -187,8 +187,8 @@ def test_runs_that_a_file_lacks_are_named(command, tmp_path):
     (tmp_path / "small.toml").write_text(text.replace('"variational", ', ""))
     command(tmp_path, "run", "small.toml", "--no-summary")
     added = ("extend", "small.zarr", "--integrator", "rkmk4", "--no-summary")
-    said = "The study in small.zarr has this now, and a file of it does not: to go on, sweep run "
-    assert f"{said}small.zarr\n" in command(tmp_path, *added).stdout
+    said = "Added to the study in small.zarr, not to a file of it. To go on: sweep run small.zarr\n"
+    assert said in command(tmp_path, *added).stdout
     said = command(tmp_path, "run", "small.toml", "--no-summary").stdout
     assert "16 kept, 16 no longer in the study\nThose stay in the store: 16 of rkmk4. " in said
     again = command(tmp_path, *added).stdout
