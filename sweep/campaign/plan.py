@@ -352,10 +352,6 @@ class ExperimentPlan:
         """Count of numbers in the largest state."""
         return 3 * int(self._rows_of_systems.max())
 
-    @functools.cached_property
-    def _checkpoint_sizes(self) -> tuple[int, int]:
-        return create.checkpoint_sizes(self.entry.table)
-
     @property
     def facts(self) -> dict[str, Any]:
         """Costs of the experiment as a flat dict; steps of adaptive runs are predictions."""
@@ -368,7 +364,7 @@ class ExperimentPlan:
             "references": self.lacking_references,
             "steps": round((self._cost("steps") * self.work * self.size).sum()),
             "files": self.files,
-            "bytes": 8 * (numbers + self._checkpoint_sizes[1]),  # before compression
+            "bytes": 8 * (numbers + self.entry.table.checkpoint_sizes[1]),  # before compression
             "cpu_seconds": self.cpu_seconds,
             "reference_cpu_seconds": float(self.reference_seconds.sum()),
             "recording_cpu_seconds": float(self.recording.sum()),
@@ -385,7 +381,11 @@ class ExperimentPlan:
         """
         row, until, fixed = self.row, self.until, self.seconds_of_task
         shard = row // self.shard_rows
-        numbers = self._samples * sum(self._numbers_of_variables) + self._checkpoint_sizes[0] + 32
+        numbers = (
+            self._samples * sum(self._numbers_of_variables)
+            + self.entry.table.checkpoint_sizes[0]
+            + 32
+        )
         most = max(1, MOST_BYTES // (8 * numbers) // int(self.size.max(initial=1)))
         begin, before = 0, 0.0
         for shard_end in (np.flatnonzero(np.diff(shard, append=-1)) + 1).tolist():

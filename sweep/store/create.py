@@ -50,7 +50,7 @@ from sweep.store.files import (
 )
 from sweep.store.store import CREATING, Store
 from sweep.study import variables
-from sweep.study.experiment import Reference, ResolvedExperiment, checkpoint_size
+from sweep.study.experiment import Reference, ResolvedExperiment
 from sweep.study.run_table import SLAB, RunTable, ids_of_digests, ranges_of
 from sweep.study.variables import INITIAL_STATE, Variable
 
@@ -271,7 +271,7 @@ def _create_or_grow_experiment_group(root: StoredGroup, entry: ExperimentDiff, a
     sizes = {"run": entry.size, "time": experiment.samples + 1, "row": rows, "component": 3}
     create_or_grow_arrays(group, _array_variables_of_experiment(entry), sizes, layout)
     initial = create_or_grow_arrays(group, [INITIAL_STATE], sizes)[INITIAL_STATE.name]
-    ends, longest = end_checkpoints_group_name(entry.name), checkpoint_sizes(table)[0]
+    ends, longest = end_checkpoints_group_name(entry.name), table.checkpoint_sizes[0]
     _create_or_grow_checkpoints(root, ends, entry.size, longest, layout)
     digests = _write_initial_states(initial, entry, 0 if anew else entry.known)
     _create_or_grow_reference_arrays(root, table, anew)
@@ -306,24 +306,6 @@ def _largest_state_rows(table: RunTable) -> int:
 def _state_rows(group: StoredGroup) -> int:
     """Number of rows of a state in an experiment's group; 0 if the group is new."""
     return group["row"].size if "row" in group else 0
-
-
-def checkpoint_sizes(table: RunTable) -> tuple[int, int]:
-    """Number of values in the longest checkpoint of a finished run, and in those of all runs."""
-    systems, experiment = table.systems, table.experiment
-    counts = np.zeros(len(experiment.integrators) * len(systems), dtype=int)
-    for _, runs in table.slabs():
-        pairs = runs.integrator_index * len(systems) + runs.system_index
-        counts += np.bincount(pairs, minlength=len(counts))
-    sizes: dict[tuple[int, int], int] = {}
-    longest = total = 0
-    for pair in np.flatnonzero(counts).tolist():
-        integrator, system = pair // len(systems), systems[pair % len(systems)]
-        if (key := (integrator, system.rows)) not in sizes:
-            own = experiment.integrators[integrator].integrator()
-            sizes[key] = checkpoint_size(own, system, experiment.record)
-        longest, total = max(longest, sizes[key]), total + sizes[key] * int(counts[pair])
-    return longest, total
 
 
 def _create_or_grow_checkpoints(

@@ -13,6 +13,7 @@ from sweep.errors import StudyError
 from sweep.study.exclude import Condition
 from sweep.study.experiment import (
     ResolvedExperiment,
+    checkpoint_size,
     scan_combinations,
     scan_index_combinations,
 )
@@ -219,6 +220,24 @@ class RunTable:
         for _, runs in self.slabs():  # since NumPy would copy the whole column as 64-bit integers
             there[runs.method] = True
         return np.flatnonzero(there)
+
+    @functools.cached_property
+    def checkpoint_sizes(self) -> tuple[int, int]:
+        """Number of values in the longest checkpoint of a finished run, and in those of all."""
+        experiment, systems = self.experiment, self.systems
+        counts = np.zeros(len(experiment.integrators) * len(systems), dtype=int)
+        for _, runs in self.slabs():
+            pairs = runs.integrator_index * len(systems) + runs.system_index
+            counts += np.bincount(pairs, minlength=len(counts))
+        sizes: dict[tuple[int, int], int] = {}
+        longest = total = 0
+        for pair in np.flatnonzero(counts).tolist():
+            integrator, system = pair // len(systems), systems[pair % len(systems)]
+            if (key := (integrator, system.rows)) not in sizes:
+                own = experiment.integrators[integrator].integrator()
+                sizes[key] = checkpoint_size(own, system, experiment.record)
+            longest, total = max(longest, sizes[key]), total + sizes[key] * int(counts[pair])
+        return longest, total
 
     # --- columns --------------------------------------------------------------------------------
 
