@@ -401,9 +401,17 @@ def lane_pairings():
 def costly_pairings():
     """Those of `pairings` with a function that makes steps, or a system, that none before has.
 
-    For what takes seconds to compile: double-double and tangents.
+    For what takes seconds to compile, double-double and tangents: of a system the one with the
+    fewest new kernels.
     """
-    return _new_methods_and_cases(pairings(), _stepping_function)
+    at_defaults = [pairing for pairing in pairings() if not pairing.case.variant]
+    chosen = with_new(at_defaults, lambda pairing: {_stepping_function(pairing)})
+    for case in dict.fromkeys(pairing.case for pairing in at_defaults):
+        if case not in {pairing.case for pairing in chosen}:
+            of_case = [pairing for pairing in at_defaults if pairing.case is case]
+            compiled = _labels(chosen)
+            chosen.append(min(of_case, key=lambda pair: len(pair.kernels.keys() - compiled)))
+    return chosen
 
 
 def with_new(all_of_them, what):
@@ -449,19 +457,15 @@ def covers(item):
     return pairing.cheap and (pairing in covering_pairings() or pairing in _first_pairings())
 
 
-def _method(pairing):
-    return pairing.integrator.method.name
-
-
 def _stepping_function(pairing):
     """The name of the function that makes its step of kernels and constants."""
     return pairing.integrator.bind(pairing.case.system).advance.label.partition("(")[0]
 
 
-def _new_methods_and_cases(all_of_them, method=_method):
+def _new_methods_and_cases(all_of_them):
     """Those with a method, whatever its composition, or a case that none before has."""
     at_defaults = [pairing for pairing in all_of_them if not pairing.case.variant]
-    of_methods = with_new(at_defaults, lambda pairing: {method(pairing)})
+    of_methods = with_new(at_defaults, lambda pairing: {pairing.integrator.method.name})
     met = {pairing.case for pairing in of_methods}
     others = [pairing for pairing in at_defaults if pairing.case not in met]
     return of_methods + with_new(others, lambda pairing: {pairing.case})

@@ -23,7 +23,6 @@ from sweep.errors import InputError, StudyError
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 ADDRESSES = 2_000_000_000  # bytes; checking the quickstart takes less than half of it
-SLOW = ("pairs",)  # seconds: it comes to many, which are counted before they are refused
 BRIEF = [text for text in PACKAGED.values() if '"all"' not in text]  # not all pairings
 
 
@@ -82,15 +81,8 @@ def told(names, place):
     return {name: "\n".join(facts["problems"]) for name, facts in zip(names, found, strict=True)}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param([name for name in BOMBS if name not in SLOW], id="all others"),
-        *(pytest.param([name], marks=pytest.mark.slow, id=name) for name in SLOW),
-    ],
-)
-def test_what_is_too_much_is_refused(names, place):
-    for name, message in told(names, place).items():
+def test_what_is_too_much_is_refused(place):
+    for name, message in told(BOMBS, place).items():
         assert all(word in message for word in BOMBS[name][1].split("…")), f"{name}: {message}"
         assert len(message) < 2000
 

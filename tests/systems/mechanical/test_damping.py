@@ -14,7 +14,7 @@ SYSTEMS = {
     "spherical_pendulum_chain": ({}, 0.1),
     "nbody_sphere": ({}, 0.1),
     "spring_pendula": ({}, 1e-3),
-    "elastic_rod": ({"count": 4, "stiffness": 0.02}, 1e-4),
+    "elastic_rod": ({"count": 2, "stiffness": 0.02}, 1e-4),
     "magnetic_dipoles": ({}, 1e-6),
     "lennard_jones_sphere": ({"level": 0, "epsilon": 0.1}, 0.1),
 }
