@@ -758,19 +758,11 @@ class Planner:
             raise Interrupted("the run has ended")
 
 
-def _threads_of_planners() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == THREAD]
-
-
-def is_planning() -> bool:
-    """Whether the thread of a planner is still running, perhaps compiling a kernel."""
-    return bool(_threads_of_planners())
-
-
 def wait_for_planners() -> None:
     """Wait for the threads of planners, since Python must not end while LLVM runs in one."""
-    for thread in _threads_of_planners():
-        thread.join()
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join()
 
 
 atexit.register(wait_for_planners)
