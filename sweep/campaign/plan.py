@@ -48,9 +48,9 @@ from sweep.campaign.worker.trajectory import NamedComponent, Recipe, make_integr
 from sweep.errors import Interrupted
 from sweep.store import create, diff
 from sweep.store.arrays import (
-    INITIAL_CHUNK,
     Layout,
     coordinate_chunk_size,
+    initial_chunk_rows,
     layout_of_group,
 )
 from sweep.store.diff import count_reference_samples, references_of_run_table
@@ -328,13 +328,14 @@ class ExperimentPlan:
         scalars += len(variables.run_variables(record, self.entry.table.systems[0]))
         along_run = math.ceil(runs / coordinate_chunk_size(runs))
         found = create.layout_of_entry(self.entry).files(runs, samples, series, scalars)
-        found += math.ceil(runs / INITIAL_CHUNK) + COORDINATES * along_run + 3  # the other axes
+        states = initial_chunk_rows(self._most_numbers)
+        found += math.ceil(runs / states) + COORDINATES * along_run + 3  # the other axes
         found += series + scalars + COORDINATES + 3 + 3  # metadata, including both groups
         if self.references:
             references, ends = self.references.every, len(variables.OF_REFERENCE_ENDS)
             size = len(references.ids), references.samples
             found += Layout.choose(*size, self._most_numbers).files(*size, 2, 3 + ends)
-            found += math.ceil(size[0] / INITIAL_CHUNK) + 1 + 8 + ends  # ids, metadata
+            found += math.ceil(size[0] / states) + 1 + 8 + ends  # ids, metadata
         return found
 
     @property
@@ -758,19 +759,11 @@ class Planner:
             raise Interrupted("the run has ended")
 
 
-def _threads_of_planners() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == THREAD]
-
-
-def is_planning() -> bool:
-    """Whether the thread of a planner is still running, perhaps compiling a kernel."""
-    return bool(_threads_of_planners())
-
-
 def wait_for_planners() -> None:
     """Wait for the threads of planners, since Python must not end while LLVM runs in one."""
-    for thread in _threads_of_planners():
-        thread.join()
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join()
 
 
 atexit.register(wait_for_planners)

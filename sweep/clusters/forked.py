@@ -1,4 +1,4 @@
-"""Imported by the process that workers are forked from: all that they need, see `processes`.
+"""Imported by the process that workers are forked from: what all of them need, see `processes`.
 
 Imports make a million permanent objects. To search them for garbage took 0.2 s here, and 0.1 s in
 each worker.
@@ -19,6 +19,10 @@ gc.disable()
 try:
     for _name in NEEDED:
         importlib.import_module(_name)
+    from sweep.clusters.workers import provenance, sessions
+
+    sessions.code_hash()  # both are kept, for all workers
+    provenance.describe_cpu_libm_and_versions()
 finally:
     gc.freeze()
     gc.enable()

@@ -27,6 +27,7 @@ from sweep.clusters.spec import LOCAL
 SETTINGS = {
     # Dask counts the death of a worker against every task on it, including those that only waited.
     "distributed.scheduler.allowed-failures": 5,
+    "distributed.admin.tick.interval": "1s",  # only for warnings; 20 ms take 5 % of a core
     "distributed.logging.distributed": "error",
     "distributed.worker.profile.enabled": False,
 }

@@ -32,12 +32,11 @@ from sweep.study.variables import Variable
 
 TIME_CHUNK = 1024  # samples, at least where there are as many
 CHECKPOINT_CHUNK = 1024  # numbers: few integrators fill the width that the largest one needs
-CHUNK_BYTES, MOST_CHUNK_ROWS = 2**19, 4096
+CHUNK_BYTES, MOST_CHUNK_ROWS, LEAST_INITIAL_CHUNK = 2**19, 4096, 1024  # the last of initial states
 SHARD_BYTES = 2**28  # in the widest variable, if it grows to twice its present length
 LEAST_SHARD_ROWS, MOST_SHARD_ROWS = 2**12, 2**15  # small studies get shards with room to grow
 INDEX = 512  # chunks in a shard of a series, about: readers fetch the whole index first
 MOST_TIME_CHUNKS = 16  # in a shard
-INITIAL_CHUNK = 1024  # rows in a chunk of initial states
 COORDINATE_CHUNK, LEAST_COORDINATE_CHUNK = 65_536, 4096  # values; the latter leaves room to grow
 ITEM = 8  # bytes
 FILES = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # no nested directories
@@ -107,6 +106,11 @@ def layout_of_group(group: StoredGroup) -> Layout:
 def coordinate_chunk_size(size: int) -> int:
     """Number of values in a chunk of a coordinate that is created with `size` values."""
     return max(LEAST_COORDINATE_CHUNK, min(COORDINATE_CHUNK, 1 << math.ceil(math.log2(size + 1))))
+
+
+def initial_chunk_rows(numbers: int) -> int:
+    """Number of rows in a chunk of initial states of `numbers` numbers each."""
+    return max(LEAST_INITIAL_CHUNK, _chunk_rows(numbers))
 
 
 def _chunk_rows(numbers: int) -> int:
@@ -238,7 +242,8 @@ def _chunks(
     """The shape of an array's chunks and, if tasks write the array, of its shards."""
     sizes = [max(1, size) for size in shape[1:]]
     if layout is None:
-        return {"chunks": (INITIAL_CHUNK if sizes else coordinate_chunk_size(shape[0]), *sizes)}
+        of_states = initial_chunk_rows(math.prod(sizes))
+        return {"chunks": (of_states if sizes else coordinate_chunk_size(shape[0]), *sizes)}
     rest, more = [], []
     for dim, size in zip(dims[1:], sizes, strict=True):
         of_time = layout.time_chunk, layout.time_chunks

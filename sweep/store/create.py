@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from sweep.store import arrays, checkpoints, files, provenance
 from sweep.store.arrays import (
-    INITIAL_CHUNK,
     Layout,
     StoredArray,
     StoredGroup,
@@ -386,7 +385,7 @@ def _create_or_grow_reference_arrays(root: StoredGroup, table: RunTable, anew: b
     made = create_or_grow_arrays(group, [INITIAL_STATE, run_id], sizes)
     which = np.arange(len(references.ids)) if anew else np.array(fresh, dtype=int)
     begins = np.diff(table.take(references.first_run[which]).system_index, prepend=-1) != 0
-    begins[::INITIAL_CHUNK] = True
+    begins[:: made[INITIAL_STATE.name].chunks[0]] = True
     for mine in np.split(which, np.flatnonzero(begins))[1:]:  # some references of one system
         places = np.array([row_of[run_id] for run_id in references.ids[mine]])
         states = table.initial_states(references.first_run[mine])

@@ -114,11 +114,9 @@ def initial_state_digests(
     """
     data, size = np.ascontiguousarray(states, dtype="<f8").tobytes(), 24 * states.shape[1]
     sizes = np.broadcast_to(size if rows is None else 24 * rows, len(states)).tolist()
-    begins = range(0, len(data), size)
-    return [
-        hashlib.blake2b(data[begin : begin + own], digest_size=16).digest()
-        for begin, own in zip(begins, sizes, strict=True)
-    ]
+    begins, made = range(0, len(data), size), hashlib.blake2b(digest_size=16)
+    parts = (data[begin : begin + own] for begin, own in zip(begins, sizes, strict=True))
+    return list(_digests_after(made, parts))
 
 
 def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
@@ -136,10 +134,14 @@ def run_digests(method: bytes, starts: Iterable[bytes]) -> Iterator[bytes]:
     bytes
         Eight bytes, which in hexadecimal are the ``run_id``.
     """
-    before = hashlib.blake2b(method, digest_size=8)
-    for start in starts:
+    return _digests_after(hashlib.blake2b(method, digest_size=8), starts)
+
+
+def _digests_after(before: "hashlib.blake2b", parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the digest of what was hashed before and of each part; a copy is soon made."""
+    for part in parts:
         both = before.copy()
-        both.update(start)
+        both.update(part)
         yield both.digest()
 
 

@@ -197,11 +197,11 @@ def test_what_chooses_no_run_changes_nothing(copy, command, fingerprint):
 
 def test_status_needs_neither_numba_nor_dask(ended):
     code = (
-        "import atexit, sys; from importlib.metadata import entry_points;"
-        "wanted = 'numba', 'dask', 'xarray', 'zarr';"
-        "atexit.register(lambda: print([m for m in wanted if m in sys.modules]));"
-        "(program,) = entry_points(group='console_scripts', name='sweep');"
-        f"sys.argv = ['sweep', 'status', {str(ended)!r}, '--json']; program.load()()"
+        "import sys; from importlib.metadata import entry_points\n"
+        "(program,) = entry_points(group='console_scripts', name='sweep')\n"
+        f"sys.argv = ['sweep', 'status', {str(ended)!r}, '--json']\n"
+        "try: program.load()()\n"
+        "finally: print([m for m in ('numba', 'dask', 'xarray', 'zarr') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *text, loaded = done.stdout.strip().splitlines()
