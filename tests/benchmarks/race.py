@@ -115,6 +115,7 @@ def ring():
         "splitting+kahan_li8": (25, 40, 64, 100, 160, 250),
         "splitting+blanes_casas_murua8": (25, 40, 64, 100, 160),
         "splitting+sofroniou_spaletta10": (10, 14, 20, 28, 40, 64, 100),
+        "rk9": (25, 35, 50, 70, 95, 130),
     }
     aims = {INVARIANTS: (6.0, 4.5, 3.5)}
     initial = system.ensemble(MEMBERS, seed=1)
