@@ -16,7 +16,7 @@ from integrators.compiler.lanes import WIDTH
 from integrators.stepping.problem import Problem
 
 HERE = Path(__file__).parent
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-shared", "-fPIC"]
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-shared", "-fPIC", "-Wno-psabi"]
 CONTRACT = "-ffp-contract=fast"  # of what is timed; what is checked rounds as it is written
 SPARSE = 10  # steps of which one has statistics, beside those of every step
 STATISTICS = 1.25  # most that such statistics may cost, over the bare kernel
