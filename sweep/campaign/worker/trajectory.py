@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     Integrated = fixed.Batch | adaptive.Solutions
 
-BYTES_TOGETHER = 2**24  # of states that are integrated and recorded at once
+BYTES_TOGETHER = 2**22  # of states that are integrated and recorded at once: in a cache
 Columns = dict[str, np.ndarray]  # by names of `sweep.study.variables`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 
@@ -270,8 +270,13 @@ class Integration:
         if self._element is DOUBLE:
             return self.recipe.times
         interval = precision.to_precise(float(axis.duration)) / axis.intervals
-        times: np.ndarray = axis.marks.astype(object) * interval
+        times: np.ndarray = self._marks.astype(object) * interval
         return times
+
+    @cached_property
+    def _marks(self) -> NDArray[np.int64]:
+        """Number of intervals until each sample, of which every segment reads a few."""
+        return self.recipe.time_axis.marks
 
     def _exact_step(self, runs: Batch) -> precision.Number:
         """The step size of runs in the integrator's arithmetic.
@@ -361,11 +366,8 @@ class Integration:
 
     def compile(self, count: int) -> None:
         """Compile or load the kernels for `count` runs: in lanes, or for one alone."""
-        element = self.problem.elements[count > 1]
-        if self._integrator.adaptive:
-            self.problem.kernels(element)
-        else:
-            self.problem.trajectory(element)
+        load = self.problem.kernels if self._integrator.adaptive else self.problem.trajectory
+        load(self.problem.elements[count > 1])
 
     def _integrate(self, runs: Batch, span: slice, most: int | None) -> Integrated:
         """Take the steps between some samples, which count as the time of runs."""
@@ -384,7 +386,7 @@ class Integration:
             )  # fmt: skip
             runs.counters = found.counters
         else:
-            counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[span])
+            counts = runs.steps_per_sample * np.diff(self._marks[span])
             found = fixed.run_batch(
                 problem, runs.initial, self._exact_step(runs), counts, len(counts),
                 self._statistics, checkpoints=known, most=most,
@@ -443,7 +445,7 @@ class Integration:
                 )  # fmt: skip
                 series = followed.run_along(state, directions, steps, until, tangents)
             else:
-                counts = runs.steps_per_sample * np.diff(self.recipe.time_axis.marks[samples])
+                counts = runs.steps_per_sample * np.diff(self._marks[samples])
                 series = followed.run(
                     state, directions, runs.step_size, counts, tangents, most=most
                 )
