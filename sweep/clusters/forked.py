@@ -8,18 +8,16 @@ import gc
 import importlib
 
 NEEDED = (
-    "sweep.campaign.worker.compute",
-    "sweep.clusters.local",
-    "sweep.clusters.workers",
-    "integrators.registry",
-    "systems.registry",
-)
+    "sweep.campaign.worker.compute", "sweep.clusters.local", "sweep.clusters.workers",
+    "integrators.registry", "systems.registry",
+)  # fmt: skip
 
 gc.disable()
 try:
     for _name in NEEDED:
         importlib.import_module(_name)
-    from sweep.clusters.workers import provenance, sessions
+    from sweep.store import provenance
+    from sweep.store.lease import sessions
 
     sessions.code_hash()  # both are kept, for all workers
     provenance.describe_cpu_libm_and_versions()
