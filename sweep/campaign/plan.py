@@ -782,8 +782,9 @@ def make_tasks(
 
     Run tasks are ordered by repeat, then by row of shards, then by cost. All methods have their
     first repeat before any has its second. So a slow minute of the machine affects all methods, but
-    not all repeats of one. Rows of shards follow one another, the one with the most work first, so
-    that few have records that are not folded. Within a row, the longest task comes first.
+    not all repeats of one. Rows of shards follow one another, so that few have records that are not
+    folded. The row with the longest task comes first, and in each row the longest task, so that all
+    workers end at about the same time.
 
     Parameters
     ----------
@@ -818,7 +819,7 @@ def make_tasks(
         tasks.sort(key=lambda task: (task.first_repeat, -task.cost))
     in_turn = sorted(
         of_shards.values(),
-        key=lambda tasks: (tasks[0].first_repeat, -sum(task.cost for task in tasks)),
+        key=lambda tasks: (tasks[0].first_repeat, -max(task.cost for task in tasks)),
     )
     return references, list(itertools.chain(*in_turn))
 
