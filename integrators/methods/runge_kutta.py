@@ -49,9 +49,11 @@ def _fill_argument(work, size, start, weights, s, h):
     """The state plus h times the weighted slopes before stage `s`, into the front of `work`.
 
     By four slopes at a time, since what is loaded and stored between takes longer than sums.
-    Nothing where no slope counts: the state itself is the argument.
     """
     base, r = start, _next_used(weights, 0, s)
+    if r >= s:
+        for i in range(size):
+            work[i] = start[i]
     while r < s:
         one, a, second = tail(work, size * (r + 1)), h * weights[r], _next_used(weights, r + 1, s)
         third = _next_used(weights, second + 1, s)
@@ -82,9 +84,8 @@ def _advance(
         for s in range(stages):
             weights = tail(constants, 2 * stages + s * stages)
             _fill_argument(work, 3 * size, start, weights, s, h)
-            at = argument if _next_used(weights, 0, s) < s else y
             slope = rows_of(work, 3 * size * (s + 1), size)
-            field(t0 + k * h + constants[stages + s] * h, at, p, slope, scratch)
+            field(t0 + k * h + constants[stages + s] * h, argument, p, slope, scratch)
         for i in range(size):
             total = scale(h * constants[0], get(rows_of(work, 3 * size, size), i))
             for r in range(1, stages):
