@@ -14,8 +14,8 @@ half-width of its interval: at most 1, and none is seen.
 ``many`` runs `sweep run`, from its start to its end, on an ensemble of double pendula by `rk4` with
 statistics of every step. Its ideal is the `cpu_time` of the runs over the number of cores;
 `by_hand.py` computes the same with the library alone. ``million``, only if asked for, is a larger
-one, whose runs have as many steps as take a millisecond here: with 1e6 runs it takes eight minutes
-on two cores, 1 GB of memory and of disk.
+one, whose runs have as many steps as take a millisecond here: 1e6 runs take nine minutes on two
+cores, 1 GB of disk, and 0.5 GB of memory of the largest process.
 
 ``--quick`` takes 2e7 steps. Exit code 3: a figure does not hold.
 """
