@@ -8,9 +8,12 @@ import gc
 import importlib
 
 NEEDED = (
-    "sweep.campaign.worker.compute", "sweep.clusters.local", "sweep.clusters.workers",
-    "integrators.registry", "systems.registry",
-)  # fmt: skip
+    "sweep.campaign.worker.compute",
+    "sweep.clusters.local",
+    "sweep.clusters.workers",
+    "integrators.registry",
+    "systems.registry",
+)
 
 gc.disable()
 try:
@@ -19,7 +22,7 @@ try:
     from sweep.store import provenance
     from sweep.store.lease import sessions
 
-    sessions.code_hash()  # both are kept, for all workers
+    sessions.code_hash()  # cached, as what follows: each worker would compute it otherwise
     provenance.describe_cpu_libm_and_versions()
 finally:
     gc.freeze()

@@ -85,7 +85,7 @@ def test_whichever_file_has_a_flipped_bit_it_is_found(copy):
 @pytest.mark.slow
 def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, tmp_path, seen):
     known, found = seen(whole), 0
-    for name in (file.relative_to(whole) for file in files_of(whole)[::3]):
+    for name in (file.relative_to(whole) for file in files_of(whole)[::2]):
         if len(name.parts) == 1:  # of the root's metadata there is no copy
             continue
         copy = shutil.copytree(whole, tmp_path / "test.zarr")
@@ -96,7 +96,7 @@ def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, 
         else:
             assert seen(copy) == known, name
         shutil.rmtree(copy)
-    assert found > 40
+    assert found > 60
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     Integrated = fixed.Batch | adaptive.Solutions
 
-BYTES_TOGETHER = 2**22  # of states that are integrated and recorded at once: in a cache
+BYTES_TOGETHER = 2**22  # of states that are integrated and recorded at once; more leave the caches
 Columns = dict[str, np.ndarray]  # by names of `sweep.study.variables`, the first axis is the runs
 ReferenceStates = tuple[np.ndarray, np.ndarray]  # states, and their error
 

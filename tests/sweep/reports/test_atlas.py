@@ -237,7 +237,7 @@ def test_a_wrong_plugin_is_named_once(folder, command):
 
 
 def test_own_integrators_have_a_row_beside_the_others(folder, command):
-    """On the systems that it fits, which here is one: others would take minutes."""
+    """On the systems that it fits, which here is one: each would take seconds more."""
     command(folder, "new", "integrator", "my_leapfrog")
     text = (folder / "my_leapfrog.py").read_text()
     few = text.replace("form.diagonal", "form.diagonal and form.rows in (4, 6)")
