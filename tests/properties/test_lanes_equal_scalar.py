@@ -39,7 +39,9 @@ def test_members_come_out_as_alone(in_lanes):
     [
         ("variational-spherical_pendulum_chain", False),
         ("spherical_midpoint-free_rigid_body", False),
-        pytest.param("rk4[q_omega]-spherical_pendulum_chain", True, marks=pytest.mark.slow),
+        pytest.param(
+            "rk2_midpoint[q_omega]-spherical_pendulum_chain", True, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_more_members_than_lanes(label, inlined, count, monkeypatch):

@@ -41,13 +41,13 @@ REFERENCES = {  # parameters and starts, an integrator and steps in a unit of ti
     "magnetic_dipoles/lee_example5_as_run":
         ({"inertia_factor": 1.0}, "lee", VARIATIONAL, 400, 3e-23),
     "heavy_top/paper": ({}, "celledoni", SPLITTING, 4000, 3e-23),
-    "quadrotor_payload/t2": ({}, "celledoni", "rkmk5", 20_000, 1e-22),
+    "quadrotor_payload/t2": ({}, "celledoni", "rk9", 1000, 1e-22),
     "free_rigid_body/figure3": ({"inertia": (1.0, 4 / 3, 2.0)}, "", SPLITTING, 20, 3e-23),
     "irreversible_rigid_body/t10": ({}, "", MIDPOINT, 40, 3e-23),
     "forced_rigid_body/eps0.07": ({}, "", MIDPOINT, 32, 3e-23),
     "point_vortices/equal_on_invariant_manifold": ({}, "", MIDPOINT, 20, 3e-23),
-    "heisenberg_chain/closed_curve_100": ({}, "", SPLITTING, 30, 1e-22),
-    "nambu_quadratic/t1": ({}, "", "implicit_midpoint+sofroniou_spaletta10", 50, 3e-23),
+    "heisenberg_chain/closed_curve_100": ({}, "", "rk9", 40, 3e-23),
+    "nambu_quadratic/t1": ({}, "", "rk9", 200, 3e-23),
 }  # fmt: skip
 STEP = 0.01  # time scales
 ROUNDING = 2e-14  # of a few steps in double, relative to the largest number of the state
