@@ -9,6 +9,7 @@ terms of one sign, so that cn and dn keep their digits as k → 1, where they va
 Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*, 16.4 and 16.12.
 """
 
+import functools
 import math
 from fractions import Fraction
 
@@ -52,6 +53,7 @@ def _circular(a, t):
     return sign, left, sine, sign * fma(-versine, x, 1.0)
 
 
+@functools.cache
 def _functions_by_means(levels: int) -> Inlined:
     """The functions by `levels` steps of the arithmetic-geometric mean."""
     if not levels:
