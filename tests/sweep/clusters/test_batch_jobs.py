@@ -14,7 +14,7 @@ from sweep.clusters.jobs import seconds_of_coordinator_job
 from sweep.clusters.profiles import find_cluster_profile
 
 JOBS = SMALL.replace("random = 4", "random = 400").replace("duration = 1.0", "duration = 150.0")
-MANY = JOBS.replace("random = 400", "random = 20000")  # some minutes
+MANY = SMALL.replace("random = 4", "random = 9000").replace("duration = 1.0", "duration = 300.0")
 
 
 @pytest.fixture
