@@ -28,7 +28,7 @@ from pathlib import Path
 
 MESSAGE = 1 << 17  # bytes of arguments and environment, at most
 AWAY = 512  # above the numbers of files that a process is to have
-OWN = "PYTEST_"  # variables of pytest, which change from test to test
+LATE = ("AWS_", "DASK_", "GEOSWEEP_", "PATH", "PYTEST_")  # variables that no import reads
 PRELOADS = (
     "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "matplotlib.figure",
     "matplotlib.backends.backend_agg", "numba", "integrators.registry", "systems.registry",
@@ -39,8 +39,8 @@ DOORS = ("run", "plan", "status", "verify", "repair", "extend", "merge")  # with
 class Forked(subprocess.Popen):
     """A process in a session of its own; see the module.
 
-    It is executed if it is no program of this environment, as `sweep` is, or where the variables
-    are not those with which the server has imported.
+    It is executed if it is no program of this environment, as `sweep` is, or where variables that
+    imports may read are not those with which the server has imported.
     """
 
     _status = None  # where the server writes the exit status of a process that was forked
@@ -62,14 +62,15 @@ class Forked(subprocess.Popen):
     def _execute_child(self, args, *others):
         python = args[0] == sys.executable
         ours = Path(args[0]).parent == Path(sys.executable).parent and not python
-        server, environment = fork_server() if ours or self.script else (None, None)
-        if environment != _environment():
+        server, imported_with = fork_server() if ours or self.script else (None, None)
+        if imported_with != _early_variables():
             super()._execute_child(args, *others)
             return
         cwd, pipes = others[4], others[9:15]  # as `subprocess` has them
         self._status, status = os.pipe()
         files = pipes[0], pipes[3], pipes[5], status
-        socket.send_fds(server, [json.dumps([args[python:], os.fspath(cwd)]).encode()], files)
+        request = json.dumps([args[python:], os.fspath(cwd), dict(os.environ)])
+        socket.send_fds(server, [request.encode()], files)
         self.pid = int(server.recv(MESSAGE))
         os.close(status)
         self._child_created = True
@@ -94,16 +95,18 @@ class Forked(subprocess.Popen):
 
 @functools.cache
 def fork_server():
-    """Start the server of this process: its socket, and the environment that it has."""
+    """Start the server of this process: its socket, and the variables with which it imports."""
     own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    early = _early_variables()
     with theirs:
-        command = [sys.executable, __file__, str(theirs.fileno())]
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-    return own, _environment()
+        file = theirs.fileno()
+        command = [sys.executable, __file__, str(file)]
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[file], env=early)
+    return own, early
 
 
-def _environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+def _early_variables():
+    return {name: value for name, value in os.environ.items() if not name.startswith(LATE)}
 
 
 def main(number):
@@ -157,10 +160,15 @@ def _serve(asked):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
-def _become(arguments, folder, files):
+def _become(arguments, folder, variables, files):
     """Run a program in this process, as if it was executed."""
     os.setsid()
     os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    config = importlib.import_module("dask.config")
+    config.paths[:] = config._get_paths()
+    config.refresh()
     _keep_only(dict(enumerate(files)))
     _keep_a_fork_for_a_fork_server()
     sys.argv, sys.path[0] = arguments, str(Path(arguments[0]).parent)

@@ -2,7 +2,7 @@
 
 ``python s3_server.py``: prints its port and serves until its input ends. Moto looks whether a
 condition holds and then writes, in threads; S3 does that at once, and so does this one. It can
-also be told to have `Troubles`.
+also be told to have `Troubles`, and to copy many objects at once.
 """
 
 import json
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import urllib.parse
 import urllib.request
@@ -21,8 +22,6 @@ import psutil
 
 ONE_AT_A_TIME = threading.Lock()
 CHANGES = ("PUT", "POST", "DELETE")
-TROUBLES = "/troubles"  # where it is told of them
-ASKED = "/asked"  # where it says what it was asked for
 LOCK = ".lock"
 SIGNED = {  # moto looks at whose key it is, and at no signature
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request",
@@ -83,12 +82,43 @@ class Troubles:
 
 def serve():
     """Serve for ever."""
+    from moto.core import DEFAULT_ACCOUNT_ID
     from moto.moto_server.werkzeug_app import create_backend_app
+    from moto.s3.models import s3_backends
     from werkzeug.serving import WSGIRequestHandler, make_server
     from werkzeug.test import Client
 
-    moto = create_backend_app("s3")
-    others, troubles, asked = Client(moto), Troubles(), []
+    moto, stored = create_backend_app("s3"), s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    others, troubles, requests = Client(moto), Troubles(), []
+
+    def have(**said):
+        nonlocal troubles
+        changed, troubles = troubles.changed, Troubles(**said)
+        return changed
+
+    def asked():
+        nonlocal requests
+        before, requests = requests, []
+        return before
+
+    def below(path):
+        bucket, _, key = path.partition("/")
+        for name, one in list(stored.buckets[bucket].keys.items()):
+            if name.startswith(f"{key}/"):
+                yield name.removeprefix(f"{key}/"), one.value
+
+    def copy(path, to):
+        bucket, _, key = to.partition("/")
+        for name, content in below(path):
+            stored.put_object(bucket, f"{key}/{name}", content)
+
+    def fetch(path, folder):
+        for name, content in below(path):
+            file = Path(folder, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+    commands = {f"/{command.__name__}": command for command in (have, asked, copy, fetch)}
 
     def served(environ, start_response):
         if environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}:
@@ -97,18 +127,13 @@ def serve():
         return moto(environ, start_response)
 
     def app(environ, start_response):
-        nonlocal troubles, asked
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        if path in (TROUBLES, ASKED):
+        if path in commands:
             said = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
-            if path == TROUBLES:
-                answer, troubles = troubles.changed, Troubles(**json.loads(said))
-            else:
-                answer, asked = asked, []
-            answer = json.dumps(answer).encode()
+            answer = json.dumps(commands[path](**json.loads(said))).encode()
             start_response("200 OK", [("Content-Length", f"{len(answer)}")])
             return [answer]
-        asked.append((method, path))
+        requests.append((method, path))
         for other, content in troubles.others_before(method, path).items():
             others.put(other, data=content, headers=SIGNED)
         if not troubles.fails(method, path):
@@ -161,11 +186,11 @@ class Server:
 
     def have(self, **troubles):
         """Let it have `Troubles`, without arguments none; how much was changed since the last."""
-        return int(self._request("POST", TROUBLES, json.dumps(troubles).encode()))
+        return self._tell("have", **troubles)
 
     def asked(self):
         """Method and path of each request since the last call."""
-        return json.loads(self._request("POST", ASKED, b""))
+        return self._tell("asked")
 
     def is_stopped(self):
         """Whether it has stopped, until it is woken."""
@@ -197,17 +222,28 @@ class Server:
             node.text.removeprefix(f"{key}/") for node in tree.iter() if node.tag.endswith("}Key")
         )
 
+    def copy(self, path, to):
+        """Copy all that is below a path to below another."""
+        self._tell("copy", path=path, to=to)
+
     def fetch(self, path, folder):
         """Write all that is below a path into a folder."""
-        for name in self.below(path):
-            file = Path(folder, name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(self.read(f"{path}/{name}"))
+        self._tell("fetch", path=path, folder=str(folder))
+
+    def contents(self, path):
+        """The bytes of all objects below a path, by their names."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.fetch(path, folder)
+            files = [file for file in Path(folder).rglob("*") if file.is_file()]
+            return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
     def stop(self):
         """End it."""
         self.process.kill()
         self.process.communicate()
+
+    def _tell(self, command, **said):
+        return json.loads(self._request("POST", f"/{command}", json.dumps(said).encode()))
 
     def _request(self, method, path, data=None, query=""):
         url = f"{self.url}{urllib.parse.quote(path)}?{query}"

@@ -76,15 +76,22 @@ def brief_probes():
         yield
 
 
-@pytest.fixture(scope="session")
-def cluster():
-    """A client of a local cluster of two worker processes."""
+@contextlib.contextmanager
+def local_cluster(workers):
+    """Within ``with``, a client of a local cluster of so many worker processes."""
     from distributed import Client
 
     from sweep.clusters.local import start_local_cluster
 
-    with start_local_cluster(2) as local, Client(local) as client:
+    with start_local_cluster(workers) as local, Client(local) as client:
         client.run(setattr, loop, "FEW_ROWS", loop.FEW_ROWS)  # as this process has it
+        yield client
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A client of a local cluster of two worker processes."""
+    with local_cluster(2) as client:
         yield client
 
 

@@ -16,11 +16,11 @@ name = "pendulum"
 system = "spherical_pendulum_chain"
 integrators = ["variational", "rk2_heun", "rk2_midpoint"]
 step_size = [0.0008, 0.0004]
-initial_condition = { around = "lee", random = 512, spread = 0.1, seed = 7 }
+initial_condition = { around = "lee", random = 128, spread = 0.1, seed = 7 }
 duration = 4.0
 samples = 4
 record = ["energy"]
-reference = { integrator = "dop853" }
+reference = { integrator = "dop853", tolerance = 1e-10 }
 """
 
 

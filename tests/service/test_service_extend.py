@@ -202,10 +202,7 @@ def test_thinning_samples_go_on_to_thin_out(run_text, tmp_path, command, arrays,
 
 
 ADDED = {
-    "an integrator": (("--integrator", "rk2_heun"), 3, '"rk2_heun"'),
-    "a step size": (("--step-size", 0.05), 9, "step_size = [0.1, 0.05]"),
     "a tolerance": (("--tolerance", 1e-5, "--integrator", "cf43"), 3, "tolerance = [1e-05]"),
-    "members": (("--members", 5), 12, "random = 5"),
     "a start": (("--initial-condition", "lee"), 6, '"lee"]'),
     "two at once": (("--step-size", 0.05, "--duration", 1.2, "--members", 3), 27, "0.05]"),
     "nothing new": (("--step-size", 0.1, "--integrator", "variational"), 0, None),

@@ -56,13 +56,15 @@ EDITS = {
         + "[[" + SECOND,
         (20 - 3 + 4, 3, 9),
     ),
-    "axes that advance together": (
-        text(scan="{ gravity = [1.0, 2.0] }", zip='[["gravity", "step_size"]]'), (6, 6, 6)
+    "axes that advance together, repeats, and another start first": (
+        text(
+            scan="{ gravity = [1.0, 2.0] }",
+            zip='[["gravity", "step_size"]]',
+            repeat="2",
+            initial_condition='[{ random = 1, seed = 2, label = "new" }, "lee"]',
+        ),
+        (14, 2, 10),
     ),
-    "another start first": (
-        text(initial_condition='[{ random = 1, seed = 2, label = "new" }, "lee"]'), (4, 4, 8)
-    ),
-    "repeats": (text(repeat="3"), (24, 12, 0)),
     "runs excluded": (text(exclude='[{ integrator = "rk4", step_size = 0.1 }]'), (0, 9, 3)),
 }  # fmt: skip
 
@@ -168,12 +170,13 @@ def test_an_axis_that_was_fixed_before(store, base, grow, arrays):
 def test_the_command_says_what_is_new_kept_and_gone(store, command, tmp_path):
     written, _ = EDITS["all at once"]
     (tmp_path / "edited.toml").write_text(written)
-    arguments = ("run", "edited.toml", "test.zarr")
+    arguments = ("run", "edited.toml", "test.zarr", "--no-summary")
     ran = command(tmp_path, *arguments).stdout
     assert "Study test: 21 new runs, 3 kept, 9 no longer in the study\n" in ran
     assert "Complete: 24 runs" in ran
-    assert ran.count("|error| of every step") == 2
-    again = command(tmp_path, *arguments, "--no-summary").stdout
+    summary = command(tmp_path, "summary", "test.zarr").stdout
+    assert summary.count("|error| of every step") == 2
+    again = command(tmp_path, *arguments).stdout
     assert "Study test: 0 new runs, 24 kept, 9 no longer in the study\n" in again
     assert "Nothing to compute" in again
     only = sweep.open_study(store)["only"].to_dataset()

@@ -3,30 +3,32 @@
 import json
 
 import pytest
-from distributions import INSTALLED, NAMED, distribute
+from distributions import INSTALLED, distribute
 from plugin_text import write
+from service_fixtures import local_cluster
 
 import sweep
 from sweep.errors import TaskFailed
 
 
-def test_workers_without_it(cluster, tmp_path, monkeypatch):  # the first one: there is no other
-    (tmp_path / "bead.toml").write_text(INSTALLED)
-    distribute(tmp_path / "site", "beads")  # after the workers have started
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    with pytest.raises(TaskFailed, match="of beads 1.0 is not installed here; expected"):
-        sweep.run(tmp_path / "bead.toml", tmp_path / "bead.zarr", cluster)
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A directory on the path with the distribution."""
+def site(cluster, tmp_path_factory):
+    """A directory on the path with the distribution, of which workers of the cluster know nothing.
+
+    They have started before. Its module has one name, so that its kernels are compiled once.
+    """
     with pytest.MonkeyPatch.context() as patch:
         directory = tmp_path_factory.mktemp("site")
-        distribute(directory, "beads")
+        distribute(directory, "beads", module="beads_of_service")
         patch.syspath_prepend(directory)
         patch.setenv("PYTHONPATH", str(directory))
         yield directory
+
+
+def test_workers_without_it(site, cluster, tmp_path):
+    (tmp_path / "bead.toml").write_text(INSTALLED)
+    with pytest.raises(TaskFailed, match="of beads 1.0 is not installed here; expected"):
+        sweep.run(tmp_path / "bead.toml", tmp_path / "bead.zarr", cluster)
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +36,15 @@ def store(site, tmp_path_factory):
     """The store of a study that names what is installed."""
     home = tmp_path_factory.mktemp("installed")
     (home / "bead.toml").write_text(INSTALLED)
-    assert sweep.run(home / "bead.toml", home / "bead.zarr", workers=1).complete
+    with local_cluster(1) as own:
+        assert sweep.run(home / "bead.toml", home / "bead.zarr", own).complete
     return home / "bead.zarr"
 
 
 @pytest.mark.slow
 def test_it_is_computed_as_by_a_plugin(store, cluster, tmp_path, arrays):
     path = tmp_path / "plugin.zarr"
-    assert sweep.run(write(tmp_path, NAMED), path, cluster).complete
+    assert sweep.run(write(tmp_path), path, cluster).complete
     here, there = arrays(store, "spring"), arrays(path, "spring")
     for name in ("run_id", "energy", "height", "global_error"):
         assert here[name].tobytes() == there[name].tobytes()

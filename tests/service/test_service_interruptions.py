@@ -135,8 +135,8 @@ def check_reader(known, store):
 
 FEW = [pytest.param("run", "", (70, 270, 330), id="run-new, computing, folding")]
 MANY = [
-    ("run", "", 70), ("run", "a.zarr", 60), ("grow", "a.zarr", 75), ("extend", "a.zarr", 80),
-    ("merge", "", 60), ("repair", "a.zarr", 7),
+    ("run", "", 120), ("grow", "a.zarr", 75), ("extend", "a.zarr", 80), ("merge", "", 100),
+    ("repair", "a.zarr", 20),
 ]  # fmt: skip
 
 
@@ -175,8 +175,8 @@ def test_killed_at_any_operation(action, below, every, whole, tmp_path, done):
 
 FEW_ZOMBIES = [pytest.param("run", "a.zarr", (146,), id="run-computing")]
 MANY_ZOMBIES = [
-    ("run", "", 110), ("run", "a.zarr", 83), ("grow", "a.zarr", 131), ("extend", "a.zarr", 141),
-    ("merge", "", 75), ("repair", "a.zarr", 11),
+    ("run", "", 150), ("grow", "a.zarr", 131), ("extend", "a.zarr", 141), ("merge", "", 120),
+    ("repair", "a.zarr", 30),
 ]  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from waiting import HANG, in_turns
 
 import sweep
 
-SOME = '["variational", { name = "rk45", tolerance = 1e-4 }]'
 ALL = """[
     "variational", "variational+suzuki4", { name = "rk4", formulation = "q_qdot" },
     { name = "rk45", tolerance = 1e-4 }, { name = "rkmk54", tolerance = 1e-4 },
@@ -49,12 +48,8 @@ def reached(store):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("integrators", "every", "changes"),
-    [
-        (SOME, 120, {}),
-        (ALL, 180, {}),
-        (PREPARED, 120, MEASURED),
-    ],
-    ids=["some", "all", "what-is-not-steps-of-runs"],
+    [(ALL, 180, {}), (PREPARED, 120, MEASURED)],
+    ids=["all", "what-is-not-steps-of-runs"],
 )
 def test_killed_again_and_again_it_goes_on_from_its_checkpoints(
     integrators, every, changes, tmp_path, run_text, arrays, assert_same_runs

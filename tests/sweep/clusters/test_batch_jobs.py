@@ -13,7 +13,8 @@ import sweep
 from sweep.clusters.jobs import seconds_of_coordinator_job
 from sweep.clusters.profiles import find_cluster_profile
 
-MANY = ("random = 68", "random = 2000")  # some minutes
+JOBS = SMALL.replace("random = 4", "random = 400").replace("duration = 1.0", "duration = 150.0")
+MANY = SMALL.replace("random = 4", "random = 9000").replace("duration = 1.0", "duration = 300.0")
 
 
 @pytest.fixture
@@ -78,17 +79,17 @@ def test_an_interruption_while_jobs_queue(batch, start, until, small):
 
 @pytest.mark.slow
 def test_jobs_come_with_the_work_and_again_when_they_end(
-    batch, start, until, committed, long_study, monkeypatch
+    batch, start, until, committed, small, monkeypatch
 ):
     """Each of two processes; the work is worth more than the first job, which is killed."""
     adapt = {"maximum": 4, "interval": "100ms", "target-duration": "10ms", "wait-count": 10_000}
     batch.configure(cores=2, nanny=True, scale=None, adapt=adapt)
     monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "200ms")
-    study, store = long_study / "long.toml", long_study / "long.zarr"
-    study.write_text(study.read_text().replace("random = 68", "random = 200"))
+    small.write_text(JOBS)
+    store = small.with_suffix(".zarr")
     options = ("--no-summary", "--checkpoint-every", "0.1", "--cluster", "night")
-    run = start("sweep", "run", "long.toml", *options, cwd=long_study)
-    until(lambda: committed(store, "pendulum") and len(batch.jobs) == 2 or run.poll() is not None)
+    run = start("sweep", "run", "small.toml", *options, cwd=small.parent)
+    until(lambda: committed(store, "spins") and len(batch.jobs) == 2 or run.poll() is not None)
     os.killpg(batch.jobs[0], signal.SIGKILL)
     until(lambda: len(batch.jobs) == 3 or run.poll() is not None)
     printed, errors = run.finish()
@@ -145,34 +146,34 @@ def test_the_time_of_a_coordinators_job(walltime, seconds, batch):
 
 @pytest.mark.slow
 def test_a_running_coordinator_is_cancelled_with_its_jobs(
-    batch, command, until, submission, holder, long_study
+    batch, command, until, submission, holder, small
 ):
     batch.configure()
-    study, store = long_study / "long.toml", long_study / "long.zarr"
-    study.write_text(study.read_text().replace(*MANY))
-    command(long_study, "submit", "long.toml", "--cluster", "night", "--checkpoint-every", 5)
+    small.write_text(MANY)
+    store, place = small.with_suffix(".zarr"), small.parent
+    command(place, "submit", "small.toml", "--cluster", "night", "--checkpoint-every", 5)
     until(lambda: submission(store) == "running" and holder(store))
-    assert "its coordinator runs on" in command(long_study, "status", "long.zarr").stdout
-    assert "Ended" in command(long_study, "cancel", "long.zarr").stdout
+    assert "its coordinator runs on" in command(place, "status", "small.zarr").stdout
+    assert "Ended" in command(place, "cancel", "small.zarr").stdout
     until(lambda: submission(store) == "ended")
-    assert "cancelled by" in command(long_study, "status", "long.zarr").stdout
+    assert "cancelled by" in command(place, "status", "small.zarr").stdout
     until(lambda: batch.told[-1] == "cancelled")
 
 
 @pytest.mark.slow
 def test_a_coordinator_whose_time_is_up_is_followed_by_another(
-    batch, command, until, submission, holder, long_study
+    batch, command, until, submission, holder, small
 ):
     """Before its job would be ended, which it has so many seconds for as the profile says."""
     batch.configure(coordinator={"walltime": "00:00:08"})
-    study, store = long_study / "long.toml", long_study / "long.zarr"
-    study.write_text(study.read_text().replace(*MANY))
-    command(long_study, "submit", "long.toml", "--cluster", "night", "--checkpoint-every", 1)
-    jobs = until(lambda: [s for s in batch.scripts if "-J geosweep-long" in s][1:])
+    small.write_text(MANY)
+    store, place = small.with_suffix(".zarr"), small.parent
+    command(place, "submit", "small.toml", "--cluster", "night", "--checkpoint-every", 1)
+    jobs = until(lambda: [s for s in batch.scripts if "-J geosweep-small" in s][1:])
     assert "-t 00:00:08" in jobs[0]
     assert submission(store) in ("queued", "running", "")
     if submission(store):
-        command(long_study, "cancel", "long.zarr")
+        command(place, "cancel", "small.zarr")
     until(lambda: submission(store) in ("ended", "") and holder(store) is None)
 
 

@@ -107,11 +107,8 @@ def test_a_profile_that_does_not_exist(refusal):
     assert str(dask.config.paths[0]) in said
 
 
-@pytest.mark.parametrize(
-    "text", ["[a, b]", pytest.param("cluster: [a", marks=pytest.mark.slow)], ids=["list", "garbled"]
-)
-def test_a_file_of_dasks_configuration_that_is_malformed(text, tmp_path, monkeypatch):
-    (tmp_path / "dask.yaml").write_text(text)
+def test_a_file_of_dasks_configuration_that_is_malformed(tmp_path, monkeypatch):
+    (tmp_path / "dask.yaml").write_text("cluster: [a")
     monkeypatch.setenv("DASK_CONFIG", str(tmp_path))
     command = [Path(sys.executable).with_name("sweep"), "run", "quickstart"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)

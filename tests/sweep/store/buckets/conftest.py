@@ -68,9 +68,7 @@ def base(made):
 
 @pytest.fixture
 def store(base, bucket, server):
-    path = f"{path_of(bucket)}/few.zarr"
-    for name in server.below(path_of(base)):
-        server.write(f"{path}/{name}", server.read(f"{path_of(base)}/{name}"))
+    server.copy(path_of(base), f"{path_of(bucket)}/few.zarr")
     return f"{bucket}/few.zarr"
 
 

@@ -1,21 +1,29 @@
-"""Stores in a bucket are what local ones are; what is damaged, and buckets that are none."""
+"""Stores in a bucket are what local ones are, whoever dies or begins; and buckets that are none."""
 
 import contextlib
 import json
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 from studies_in_buckets import BUCKET, FEW, PATIENCE, TEXT, path_of
 from study_text import one_experiment, study_of
-from written_stores import run
+from written_stores import held, run
 
 import sweep
 from integrators.errors import InputError
 from sweep.errors import GeosweepError, Interrupted, StoreError
 
-GROWN = one_experiment(**FEW | {"step_size": "[0.1, 0.05, 0.02]"})
+MORE = FEW | {"step_size": "[0.1, 0.05, 0.02]"}
+GROWN = one_experiment(**MORE)
+# A holder that is elsewhere, whose heart has stopped.
+HOLDER = {
+    "token": "abc", "user": "emmy", "host": "node7", "command": "sweep run", "pid": 4711,
+    "born": "1", "place": "another boot", "since": "2026-01-01 00:00:00", "beat_seconds": 0.05,
+}  # fmt: skip
 
 
 def files_below(path):
@@ -28,7 +36,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, command,
     root = path_of(base)
     assert server.read(f"{root}.lock") == b"released\n"
     (tmp_path / "test.toml").write_text(TEXT)
-    before = {name: server.read(f"{root}/{name}") for name in server.below(root)}
+    before = server.contents(root)
     for arguments, said in (
         (("run", "test.toml", base, "--no-summary"), "Nothing to compute."),
         (("status", base), "only"),
@@ -37,7 +45,7 @@ def test_a_study_in_a_bucket_is_the_local_one(base, local, assert_like, command,
         (("show", "study", base), 'name = "test"'),
     ):
         assert said in command(tmp_path, *arguments).stdout
-    assert {name: server.read(f"{root}/{name}") for name in server.below(root)} == before
+    assert server.contents(root) == before
     assert b"secret" not in b"".join(before.values())
 
 
@@ -58,10 +66,10 @@ def test_products_of_commands_are_here(base, command, tmp_path):
 
 @pytest.mark.slow
 def test_it_grows_and_is_extended(store, cluster, command, tmp_path, assert_like):
-    path = tmp_path / "grown.zarr"
-    for place in (path, store):
-        run(GROWN, place, cluster)
-        command(tmp_path, "extend", place, "--no-summary", "--duration", "2")
+    run(GROWN, store, cluster)
+    command(tmp_path, "extend", store, "--no-summary", "--duration", "2")
+    path = tmp_path / "at-once.zarr"
+    run(one_experiment(**MORE | {"duration": "2.0", "samples": "20"}), path, cluster)
     assert_like(path, store)
     assert sweep.open_study(store)["only"].sizes["time"] == 21
 
@@ -133,32 +141,33 @@ def test_patience_is_any_time(patience, said, bucket, monkeypatch):
 def test_a_silent_server_is_no_damage(store, server, impatient):
     """Nothing is marked as damaged that only was not read."""
     root = path_of(store)
-    before = {name: server.read(f"{root}/{name}") for name in server.below(root)}
+    before = server.contents(root)
     server.have(failing="/only/energy/c.0.0")
     for asked in (sweep.verify, sweep.repair):
         with impatient(), pytest.raises(GeosweepError, match="does not answer|no answer"):
             asked(store)
     server.have()
-    assert {name: server.read(f"{root}/{name}") for name in server.below(root)} == before
+    assert server.contents(root) == before
 
 
 # --- crashes, and others that write ------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [0.02, 0.5])
+@pytest.mark.parametrize(
+    ("part", "stops"), [(0.02, False), (0.5, True)], ids=["it-fails", "it-is-silent"]
+)
 def test_a_run_whose_server_fails_ends_and_the_next_one_goes_on(
-    part, made, bucket, server, cluster, local, impatient, assert_like
+    part, stops, made, bucket, server, cluster, local, impatient, assert_like
 ):
-    """Whatever it wrote last. Without its zarr.json there is no store, and it begins anew.
-
-    Later on it ends so where a server falls silent, or all processes are killed.
-    """
+    """Whatever it wrote last. Without its zarr.json there is no store, and it begins anew."""
     store = f"{bucket}/few.zarr"
-    server.have(changes=int(part * made[1]))
-    with impatient(), pytest.raises(GeosweepError, match="does not answer"):
-        run(TEXT, store, cluster)
-    server.have()
+    server.have(changes=int(part * made[1]), stops=stops)
+    try:
+        with impatient(), pytest.raises(GeosweepError, match="does not answer"):
+            run(TEXT, store, cluster)
+    finally:
+        server.wake()
     if "zarr.json" in server.below(path_of(store)):
         assert sweep.status(store)[0].done in (0, 12)
     else:
@@ -183,6 +192,82 @@ def test_what_another_process_puts_after_the_last_check_is_kept(name, store, ser
     server.have()
     assert server.read(path[1:]) == b"theirs"
     assert b"emmy" in server.read(f"{place}.lock"[1:])
+
+
+@pytest.mark.slow
+def test_all_processes_are_killed(
+    made, bucket, cluster, start, until, server, local, tmp_path, assert_like
+):
+    """Its holder on this host is dead: the same command need not wait to finish the job."""
+    (tmp_path / "test.toml").write_text(TEXT)
+    store = f"{bucket}/few.zarr"
+    server.have(changes=int(0.9 * made[1]), stops=True)
+    arguments = ("test.toml", store, "--no-summary", "--workers", 1)
+    process = start("sweep", "run", *arguments, cwd=tmp_path)
+    until(lambda: server.is_stopped() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    process.kill()
+    server.wake()
+    (progress,) = sweep.status(store)
+    before = sweep.open_study(store)["only"].cpu_time.values
+    run(TEXT, store, cluster)
+    after = sweep.open_study(store)["only"].cpu_time.values
+    assert int((before == after).sum()) >= progress.done
+    assert_like(local, store)
+
+
+@pytest.mark.slow
+def test_of_newcomers_at_once_one_is_in(bucket, base, server):
+    """Also where the holder before is dead, here or elsewhere."""
+    here = json.loads(lease_while_held(base, server).partition(b"\n")[0])
+    for holder in (None, here, HOLDER):
+        store, inside, said = f"{bucket}/{holder and holder['host']}.zarr", set(), []
+        server.copy(path_of(base), path_of(store))
+        if holder is not None:
+            server.write(f"{path_of(store)}.lock", f"{json.dumps(holder)}\n{7:012d}\n".encode())
+
+        def alone(*_, inside=inside):
+            inside.add(threading.get_ident())
+            time.sleep(0.02)
+            assert inside == {threading.get_ident()}
+            inside.clear()
+
+        def enter(store=store, alone=alone, said=said):
+            try:
+                sweep.repair(store, progress=alone)
+                said.append("held")
+            except StoreError as error:
+                said.append("refused" if "is held by" in str(error) else str(error))
+
+        threads = [threading.Thread(target=enter) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(said) == 6 and set(said) <= {"held", "refused"} and "held" in said, said
+        assert server.read(f"{path_of(store)}.lock") == b"released\n"
+
+
+def lease_while_held(store, server):
+    """What the lease of a store says of a process that has it."""
+    with held(store):
+        with pytest.raises(StoreError, match=f"{store} is held by"):
+            sweep.repair(store)
+        return server.read(f"{path_of(store)}.lock")
+
+
+@pytest.mark.slow
+def test_a_heart_beats_though_an_answer_was_not_heard(store, server, until, monkeypatch):
+    monkeypatch.setattr("sweep.store.lease.holder.BEAT_SECONDS", 0.3)
+    lock = f"{path_of(store)}.lock"
+
+    def beats():
+        return int(server.read(lock).splitlines()[1])
+
+    with held(store):
+        server.have(unheard=".lock")
+        until(lambda: beats() >= 2)
+    assert server.read(lock) == b"released\n"
 
 
 # --- what cannot be --------------------------------------------------------------------------
