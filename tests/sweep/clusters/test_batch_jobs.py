@@ -13,7 +13,7 @@ import sweep
 from sweep.clusters.jobs import seconds_of_coordinator_job
 from sweep.clusters.profiles import find_cluster_profile
 
-JOBS = SMALL.replace("random = 4", "random = 400").replace("duration = 1.0", "duration = 150.0")
+JOBS = SMALL.replace("random = 4", "random = 400").replace("duration = 1.0", "duration = 300.0")
 MANY = SMALL.replace("random = 4", "random = 9000").replace("duration = 1.0", "duration = 300.0")
 
 
