@@ -575,8 +575,7 @@ def _write_metadata(
 ) -> None:
     if not name:
         metadata["consolidated_metadata"]["seals"] = files.checksums_of_root(metadata)
-    text = json.dumps(metadata, indent=2)
-    put_durably(store.place / name / METADATA, text.encode(), check)
+    put_durably(store.place / name / METADATA, json.dumps(metadata).encode(), check)
 
 
 def set_root_attributes(

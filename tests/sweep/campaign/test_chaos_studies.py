@@ -29,13 +29,13 @@ integrators = [
     { name = "rk45", tolerance = 1e-6 },
     { name = "dop853", tolerance = 1e-6 },
 ]
-initial_condition = ["lee", { random = 9, seed = 1 }]
+initial_condition = ["lee", { random = 4, seed = 1 }]
 record = ["energy", { name = "lyapunov", count = 4 }, "megno"]
 
 [[experiment]]
 name = "forced"
 system = "forced_pendulum_chain"
-integrators = ["variational"]
+integrators = ["rk4"]
 initial_condition = { random = 2, seed = 1 }
 record = ["lyapunov"]
 
@@ -49,7 +49,7 @@ record = ["megno"]
 [[experiment]]
 name = "quadrotors"
 system = "quadrotor_payload"
-integrators = ["rkmk4", { name = "rkmk54", tolerance = 1e-6 }]
+integrators = ["rk4", { name = "rk45", tolerance = 1e-6 }]
 initial_condition = "celledoni"
 duration = 1.0
 record = ["lyapunov"]

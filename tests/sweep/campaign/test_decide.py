@@ -184,11 +184,10 @@ def test_runs_become_ten_times_as_long_at_most(store, cluster):
 
 @pytest.mark.slow
 def test_an_interrupted_decide_goes_on(store, cluster):
-    found = sweep.decide(store, max_time=1e-3, client=cluster)
+    found = sweep.decide(store, only="order", max_time=1e-3, client=cluster)
     assert not found.outcome.complete and found.stopped == found.outcome.stopped
-    again = sweep.decide(store, client=cluster)
-    assert again.outcome.complete
-    assert not any(row.open for row in again.rows if row.subject == "order")
+    again = sweep.decide(store, only="order", client=cluster)
+    assert again.outcome.complete and not any(row.open for row in again.rows)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +226,9 @@ def test_a_run_ends_with_decisions(tmp_path, command):
 
 
 @pytest.mark.slow
-def test_the_same_file_run_again_keeps_what_was_added(store, cluster, tmp_path, command):
+def test_the_same_file_run_again_keeps_what_was_added(decided, tmp_path, command):
     """An edited one asks for what it says."""
-    file = write(STUDY, tmp_path)
-    assert sweep.decide(store, only="order", experiments="pendulum", client=cluster).runs
+    file, store = write(STUDY, tmp_path), shutil.copytree(decided[0], tmp_path / "open.zarr")
     runs = sum(node["run"].size for node in sweep.open_study(store).children.values())
     said = command(tmp_path, "run", "s.toml", "open.zarr", "--no-summary").stdout
     assert f"0 new runs, {runs} kept\nNothing to compute" in said
@@ -291,11 +289,11 @@ reference = { integrator = "dop853" }
 """
 
 
-@pytest.fixture
-def mixed(tmp_path, cluster):
+@pytest.fixture(scope="module")
+def mixed(cluster, tmp_path_factory):
     """A store of which some verdicts cannot be decided."""
-    path = tmp_path / "open.zarr"
-    assert sweep.run(write(OPEN, tmp_path), path, cluster).complete
+    path = tmp_path_factory.mktemp("mixed") / "open.zarr"
+    assert sweep.run(write(OPEN, path.parent), path, cluster).complete
     return path
 
 
@@ -310,9 +308,10 @@ def test_only_what_can_decide_is_proposed_and_the_rest_has_its_reason(mixed):
 
 
 @pytest.mark.slow
-def test_as_many_verdicts_are_open_as_the_dry_run_says(mixed, cluster):
+def test_as_many_verdicts_are_open_as_the_dry_run_says(mixed, cluster, tmp_path):
     """Though an experiment with further step sizes is a study of convergence."""
-    proposed, found = sweep.decide(mixed, dry_run=True), sweep.decide(mixed, client=cluster)
+    store = shutil.copytree(mixed, tmp_path / "open.zarr")
+    proposed, found = sweep.decide(store, dry_run=True), sweep.decide(store, client=cluster)
     assert (found.verdicts, found.opened) == (proposed.verdicts, proposed.opened)
     assert rows_of(found).keys() == rows_of(proposed).keys()
     assert found.runs > 0 and found.continued == 2
@@ -327,10 +326,10 @@ name = "tumbling"
 
 [[experiment]]
 name = "only"
-system = "free_rigid_body"
+system = "spherical_pendulum_chain"
 integrators = "rk4"
 step_size = [0.4, 0.1]
-initial_condition = "figure3"
+initial_condition = "lee"
 duration = 4.0
 samples = 2
 record = ["megno"]
@@ -360,11 +359,11 @@ reference = { integrator = "dop853", tolerance = 1e-12 }
 """
 
 
-@pytest.fixture
-def logarithmic(tmp_path, cluster):
+@pytest.fixture(scope="module")
+def logarithmic(cluster, tmp_path_factory):
     """A store of a study of convergence, whose sample times thin out."""
-    path = tmp_path / "logs.zarr"
-    assert sweep.run(write(LOGARITHMIC, tmp_path), path, cluster).complete
+    path = tmp_path_factory.mktemp("logarithmic") / "logs.zarr"
+    assert sweep.run(write(LOGARITHMIC, path.parent), path, cluster).complete
     return path
 
 
@@ -402,14 +401,15 @@ def test_a_study_of_convergence_asks_for_orders_alone(logarithmic):
 
 
 @pytest.mark.slow
-def test_an_extended_store_keeps_its_logarithmic_samples(logarithmic, cluster):
+def test_an_extended_store_keeps_its_logarithmic_samples(logarithmic, cluster, tmp_path):
     """Step sizes are added to runs whose sample times are of two pieces."""
-    assert sweep.extend(logarithmic, 25.0, 3, client=cluster).complete
-    times = sweep.open_study(logarithmic)["only"]["time"].values
-    found = sweep.decide(logarithmic, only="order", client=cluster)
+    store = shutil.copytree(logarithmic, tmp_path / "logs.zarr")
+    assert sweep.extend(store, 25.0, 3, client=cluster).complete
+    times = sweep.open_study(store)["only"]["time"].values
+    found = sweep.decide(store, only="order", client=cluster)
     (row,) = found.rows
     assert row.before == "undecided" and row.after.endswith(", confirmed")
-    np.testing.assert_array_equal(sweep.open_study(logarithmic)["only"]["time"].values, times)
+    np.testing.assert_array_equal(sweep.open_study(store)["only"]["time"].values, times)
 
 
 ALL = """\

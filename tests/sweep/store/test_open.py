@@ -90,7 +90,7 @@ def only(path, **given):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunks", [{"run": 9, "time": 11}, None, "auto"])
+@pytest.mark.parametrize("chunks", [{"run": 9, "time": 11}, None])
 def test_answers_in_blocks_are_the_same_bit_for_bit(path, eager, chunks, alone, small_blocks):
     data = only(path, chunks=chunks)
     for name, of in ANSWERS.items():
