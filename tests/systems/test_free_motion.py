@@ -5,6 +5,7 @@ import pytest
 
 import integrators
 import systems
+from integrators.compiler.kernels import IS_COMPILED
 
 BODIES = [
     (1.0, 2.0, 4.0),
@@ -15,6 +16,7 @@ BODIES = [
     (5.0, 5.0, 5.0),
 ]
 EXACT = integrators.get("exact")
+in_lanes = pytest.mark.slow  # whose kernel takes seconds to compile
 
 
 def moved(system, states, t):
@@ -27,6 +29,7 @@ def energies(system, w):
     return 0.5 * np.sum(w**2 / np.array(system.inertia), axis=-1)
 
 
+@in_lanes
 @pytest.mark.parametrize("inertia", BODIES, ids=str)
 def test_it_is_that_of_the_reference(inertia):
     system = systems.get("free_rigid_body", inertia=inertia, lengths="any")
@@ -36,9 +39,31 @@ def test_it_is_that_of_the_reference(inertia):
             system, integrators.get("dop853"), states, duration=t, samples=1, tolerance=2.3e-14
         ).states[:, -1, 0]
         size = np.linalg.norm(states[:, 0], axis=1).max()
-        np.testing.assert_allclose(moved(system, states, t), reference, atol=2e-13 * size * (1 + t))
+        found = moved(system, states, t)
+        np.testing.assert_allclose(found, reference, atol=2e-13 * size * (1 + t))
+    for m in (0, 12, 13, 14, 15):  # beside others in their lanes, which need more means
+        np.testing.assert_array_equal(moved(system, states[m : m + 1], t)[0], found[m])
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
+def test_it_has_the_digits_of_double_doubles():
+    """Beside short steps of order ten."""
+    system = systems.get("free_rigid_body")
+    members = system.refined(system.ensemble(8, seed=3))
+    for member in members:
+        ends = [
+            integrators.integrate(
+                system, integrators.get(name, arithmetic="double-double"), member[..., 0],
+                state_low=member[..., 1], step_size=10.0 / steps, duration=10.0, samples=1,
+            )
+            for name, steps in (("exact", 1), ("splitting+sofroniou_spaletta10", 1000))
+        ]  # fmt: skip
+        one, other = ((run.states[-1], run.states_low[-1]) for run in ends)
+        assert np.abs((one[0] - other[0]) + (one[1] - other[1])).max() < 1e-30
+
+
+@in_lanes
 @pytest.mark.parametrize("inertia", BODIES, ids=str)
 def test_energy_and_length_keep_to_round_off_at_any_time(inertia):
     system = systems.get("free_rigid_body", inertia=inertia)
@@ -50,6 +75,7 @@ def test_energy_and_length_keep_to_round_off_at_any_time(inertia):
         assert np.abs(np.linalg.norm(w, axis=1) - 1.0).max() <= 3e-16
 
 
+@in_lanes
 @pytest.mark.parametrize("inertia", BODIES, ids=str)
 def test_two_times_are_their_sum(inertia):
     system = systems.get("free_rigid_body", inertia=inertia)
@@ -92,6 +118,7 @@ def test_beside_the_middle_axis_it_leaves_at_its_own_rate(distance):
         assert np.abs(w[[0, 2]]) == pytest.approx(np.abs(linear), rel=20 * distance**2 + 1e-14)
 
 
+@in_lanes
 def test_what_does_not_move_and_what_is_no_number():
     system = systems.get("free_rigid_body", lengths="any")
     states = np.array([[[0.0, 0.0, 0.0]], [[1e-170, 2e-180, 0.0]], [[0.3, 0.4, 0.5]]])

@@ -285,30 +285,29 @@ def test_a_cache_of_another_user_is_not_used(chosen, tmp_path):
 
 PRINT_PLACE = """
 import os, subprocess, sys, two_energies
-print(two_energies.energies("full")[1], os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
+print(two_energies.energies("diagonal")[1], os.environ["GEOSWEEP_PRIVATE_CACHE"], flush=True)
 if len(sys.argv) > 1:
     subprocess.run([sys.executable, "-P", "-c", sys.argv[1]], check=True)
 """
 
 
 @pytest.mark.slow
-def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cache(
-    tmp_path, filled
-):
+def test_what_another_put_there_is_not_loaded_and_children_share_the_private_cache(tmp_path):
     """A pickle that writes a file, in the place of every index, in a directory of mode 777."""
-    directory = shutil.copytree(filled[0], tmp_path / "folder")
-    cache = directory / "cache"
+    (tmp_path / "two_energies.py").write_text(TWO_ENERGIES)
+    found_apart(tmp_path, energies, "diagonal")
+    cache = tmp_path / "cache"
     for index in cache.rglob("*.nbi"):
         index.write_bytes(pickle.dumps(Loaded(str(tmp_path / "loaded"))))
     (cache / "kernels").chmod(0o777)
     first, private, again, same = run(
-        PRINT_PLACE, PRINT_PLACE, paths=[ROOT, directory], **{cache_directory.NAMED: str(cache)}
+        PRINT_PLACE, PRINT_PLACE, paths=[ROOT, tmp_path], **{cache_directory.NAMED: str(cache)}
     )
     assert not (tmp_path / "loaded").exists()
     assert int(first) > 0 and int(again) == 0 and private == same
     assert not Path(private).exists()  # it is removed at the end
     (cache / "kernels").chmod(0o700)
-    found_apart(directory, energies, "full")
+    found_apart(tmp_path, energies, "diagonal")
     assert (tmp_path / "loaded").exists()  # that is what is at stake
 
 

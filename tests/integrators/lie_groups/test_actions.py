@@ -249,11 +249,6 @@ def check_parts(action, rows, algebra_rows):
     first_of(
         [
             (product(TRANSLATION, ROTATION), [11, 5, 6, 7], [7, 5]),
-            (
-                product(SEMIDIRECT_R3, SEMIDIRECT),
-                [*range(16, 22), *range(12, 16)],
-                [10, 11, 12, 13, 8, 9],
-            ),
             (spheres(2), [0, 0], [0, 0]),
             (tangent_spheres(2), [1, 1, 2, 2], [1, 1, 2, 2]),
             (tangent_spheres(1, forced=True), [1, 2, 11], [1, 2, 7]),

@@ -5,7 +5,6 @@ import pytest
 from array_kernels import on_arrays
 from scipy.special import ellipj, ellipkm1
 
-from integrators.compiler.views import as_lanes
 from integrators.lie_groups.elliptic_functions import SATURATED, elliptic_functions
 
 EPSILON = np.finfo(float).eps
@@ -17,13 +16,6 @@ def alone(given, out):
         out[i, 0], out[i, 1], out[i, 2] = elliptic_functions(
             given[i, 0], given[i, 1], given[i, 2], given[i, 3]
         )
-
-
-@on_arrays(3, 3)
-def side_by_side(given, out):
-    x, made = as_lanes(given), as_lanes(out)
-    for i in range(x.shape[0]):
-        made[i, 0], made[i, 1], made[i, 2] = elliptic_functions(x[i, 0], x[i, 1], x[i, 2], x[i, 3])
 
 
 def arguments(a, complementary, t):
@@ -93,17 +85,3 @@ def test_at_the_modulus_zero_they_are_circular_and_at_rest_those_of_no_time():
     np.testing.assert_allclose(cn, np.cos(1.5 * t), atol=80 * EPSILON)
     assert np.all(dn == 1.0)
     np.testing.assert_array_equal(found(0.0, 0.0, t), [t, np.ones(101), np.ones(101)])
-
-
-@pytest.mark.slow
-def test_they_are_the_same_in_lanes_and_in_plain_python():
-    """Among others of which some need more means than the rest."""
-    a, k, t = drawn(800)
-    k[::5], k[::17], a[::23] = 1e-12, 0.0, 0.0
-    given = arguments(a, k, 30.0 * t)
-    one, eight = np.empty((800, 3)), np.empty((100, 3, 8))
-    alone(given, one)
-    side_by_side(np.ascontiguousarray(given.reshape(100, 8, 4).transpose(0, 2, 1)), eight)
-    np.testing.assert_array_equal(eight.transpose(0, 2, 1).reshape(800, 3), one)
-    plain = [elliptic_functions(*row) for row in given[:30]]
-    np.testing.assert_array_equal(plain, one[:30])

@@ -1,4 +1,4 @@
-"""Coefficients of rotations, exponentials and elliptic functions to the digits of double-double."""
+"""Coefficients of rotations and exponentials to the digits of double-double."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from double_doubles import farthest, numbers, spread, values_of
 
 from integrators.compiler.double_double import LN_2, PI
 from integrators.compiler.kernels import IS_COMPILED, inlined
-from integrators.lie_groups.elliptic_functions import elliptic_functions
 from integrators.lie_groups.exponentials import (
     WIDEST,
     dexpinv_coefficient,
@@ -63,25 +62,6 @@ def test_inverse_exponentials(least, most):
     assert farthest(found[:, 0], expected) < close
     assert farthest(found[:, 2], expected) < close
     assert farthest(found[:, 1], slope) < 100 * close
-
-
-@inlined
-def _elliptic(x, i):
-    return elliptic_functions(x[i, 0], x[i, 1], x[i, 0] - x[i, 1], x[i, 2])
-
-
-@pytest.mark.slow
-def test_elliptic_functions():
-    mpmath = pytest.importorskip("mpmath")
-    given = np.stack([spread(20, 2.0, 3, 0.5), spread(20, 0.45, 4, 1e-3), spread(20, 9.0, 5)], 1)
-    found = numbers(values_of(_elliptic, given, 3))
-    with mpmath.workdps(45):
-        for (a, b, t), values in zip(numbers(given), found, strict=True):
-            a, b, t, *own = (mpmath.mpf(str(x)) for x in (a, b, t, *values))
-            rate, m = mpmath.sqrt(a), 1 - b / a
-            sn, cn, dn = (mpmath.ellipfun(kind, rate * t, m=m) for kind in ("sn", "cn", "dn"))
-            for x, expected in zip(own, (sn / rate, cn, dn), strict=True):
-                assert abs(x - expected) < 1e-29
 
 
 def test_constants_are_known():

@@ -177,8 +177,7 @@ def test_a_thousand_links_are_practical(name):
     ("count", "stiffness", "step_size", "members"),
     first_of(
         [
-            (2, 1e6, 1e-2, 1), (10, 1e9, 1e-3, 1),
-            (2, 1e6, 1e-2, 3), (10, 1e9, 1e-3, 3), (10, 1e5, 1e-2, 1), (10, 1e5, 1e-2, 3),
+            (2, 1e6, 1e-2, 1), (10, 1e9, 1e-3, 1), (2, 1e6, 1e-2, 3), (10, 1e5, 1e-2, 1),
         ],
         2,
     ),

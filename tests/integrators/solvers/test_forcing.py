@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import covers, pairings, parameters
+from cases import is_usual, pairings, parameters
 
 import integrators
 import systems
@@ -101,6 +101,7 @@ def test_a_weakly_damped_pendulum_decays_at_the_exact_rate():
         assert found[name] == pytest.approx(0.755, abs=0.01)
 
 
+@pytest.mark.slow
 def test_small_driven_oscillations_keep_the_balance_without_drift():
     """Of a linear system the modified energy gains just the discrete work in every step."""
     system = chain(count=1, amplitude=1e-3, damping=0.05, frequency=0.9)
@@ -110,6 +111,7 @@ def test_small_driven_oscillations_keep_the_balance_without_drift():
     assert largest.max() == pytest.approx(7.13e-8, rel=0.01)
 
 
+@pytest.mark.slow
 def test_large_driven_oscillations_let_the_balance_drift_with_the_square_of_the_step():
     system = chain(count=1, amplitude=0.5, damping=0.1, frequency=0.8)
     start = np.array([[0.6, 0.0, 0.8], [0.0, 0.5, 0.0]])
@@ -122,13 +124,16 @@ def test_large_driven_oscillations_let_the_balance_drift_with_the_square_of_the_
 
 
 def free_pairings():
-    """Those of the free chain, but in (q, π) of one layout: a force is added to each alike."""
-    found = [p for p in pairings() if p.case.system.name == "spherical_pendulum_chain"]
-    in_momenta = ("formulation", "q_pi")
-    return [p for p in found if not (p.case.variant and in_momenta in p.options)]
+    """Those of the free chain that meet the forced one of as many links too."""
+    free, forced = (
+        [p for p in pairings() if p.case.system.name == name]
+        for name in ("spherical_pendulum_chain", "forced_pendulum_chain")
+    )
+    met = {(p.name, p.options, p.case.system.count) for p in forced}
+    return [p for p in free if (p.name, p.options, p.case.system.count) in met]
 
 
-@pytest.mark.parametrize("free_pairing", parameters(free_pairings(), covers))
+@pytest.mark.parametrize("free_pairing", parameters(free_pairings(), is_usual))
 def test_nothing_acting_is_the_free_chain_to_the_last_bit(free_pairing):
     pairing, free = free_pairing, free_pairing.case.system
     idle = chain(**free.parameters | {"damping": 0.0}, amplitude=0.0)
@@ -152,6 +157,7 @@ def test_too_much_damping_for_the_step_is_not_converged():
     assert fine.report[0, status.STATUS_ROW] == status.COMPLETE
 
 
+@pytest.mark.slow
 def test_lanes_of_which_some_do_not_converge_disturb_no_other():
     system = chain(damping=10.0)
     members = system.ensemble(8, seed=1)[:, :4]

@@ -48,7 +48,7 @@ def test_the_force_is_that_of_the_torques(name):
     )
 
 
-@pytest.mark.parametrize("name", first_of(SYSTEMS))
+@pytest.mark.parametrize("name", first_of(["spherical_pendulum_chain", "nbody_sphere"]))
 def test_energy_falls_by_the_work_of_the_damping(name):
     """E falls in every sample interval, by ∫ Σ c_i |ω_i|²; a stronger damping takes more."""
     lost = []

@@ -10,6 +10,7 @@ from integrators import InputError
 from integrators.forms.forms import split_state
 
 
+@pytest.mark.slow
 def test_one_link_in_a_plane_is_the_damped_driven_pendulum():
     """m l² θ'' = −m g l sin θ − c θ' + l a cos θ cos Ωt, where q = (sin θ, 0, cos θ)."""
     m, l, g, c, a, frequency = 1.5, 0.7, 9.81, 0.4, 2.0, 3.0  # noqa: E741

@@ -93,15 +93,19 @@ def near_start(system, members=1):
     return np.ascontiguousarray(states[:, : system.bodies])
 
 
+def at_rest(system, q, kernel, rows):
+    """What a kernel of the form makes of bodies at rest, shape (rows, 3)."""
+    out, work = np.full((rows, 3), np.nan), np.full(1 + kernel.work(system.rows), np.nan)
+    kernel.scalar(0.0, np.vstack([q, np.zeros_like(q)]), system.form.packed, out, work)
+    return out
+
+
 def potential(system, q):
-    return system.form.potential.scalar(0.0, np.ascontiguousarray(q), system.form.parameters)
+    return at_rest(system, q, system.form.energy, 1)[0, 0]
 
 
 def gradient(system, q):
-    kernel, out = system.form.potential_gradient, np.full_like(q, np.nan)
-    work = np.full(kernel.work(system.rows), np.nan)
-    kernel.scalar(0.0, q, system.form.parameters, out, work)
-    return out
+    return at_rest(system, q, system.form.net_gradient, len(q))
 
 
 @pytest.mark.parametrize(("system", "by_hand"), NAMED)

@@ -185,6 +185,7 @@ def test_a_top_at_rest_stays():
 # --- Lie group methods ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rkmk4", "cf4"])
 def test_casimirs_and_orthogonality(name):
     method = integrators.get(name)
@@ -201,9 +202,8 @@ FREE = systems.get("heavy_top", gravity=0.0)
 
 
 @pytest.mark.parametrize(("name", "order"), [("rkmk4", 4), ("cf4", 4), ("crouch_grossman3", 3)])
-@pytest.mark.parametrize(
-    "system", first_of([SPINNING, QUADRATIC]), ids=lambda system: system.formulation
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("system", [SPINNING, QUADRATIC], ids=lambda system: system.formulation)
 def test_both_actions_on_the_cotangent_bundle(system, name, order):
     """(11)–(12), of G ⋉ g*, is of the same order, and does not keep the momentum along gravity."""
     exact = integrators.integrate(
@@ -223,7 +223,7 @@ def test_both_actions_on_the_cotangent_bundle(system, name, order):
     assert momenta["product"] == [0.0, 0.0] and min(momenta["semidirect"]) > 1e-10
 
 
-@pytest.mark.parametrize("name", ["rkmk4", "cf4", "rkmk4_two_commutators"])
+@pytest.mark.parametrize("name", first_of(["rkmk4", "cf4", "rkmk4_two_commutators"]))
 def test_both_actions_take_the_same_steps_of_a_free_body(name):
     """Example 1 of section 2.1: exp(ω, −ω × π) leaves π where it is."""
     product, semidirect = (
@@ -243,6 +243,7 @@ def test_actions_that_are_refused():
 
 # --- splitting -----------------------------------------------------------------------------------
 
+LIGHT = {"gravity": 2.0, "mass": 1e-30}  # too light for the weight to turn it
 BODIES = [(1.0, 1.6, 2.2), (2.2, 1.0, 1.6), (1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (3.0, 3.0, 3.0)]
 
 
@@ -254,11 +255,12 @@ def gained(system, state, piece, h):
     return low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inertia", BODIES, ids=str)
-@pytest.mark.parametrize("formulation", first_of(["lie_poisson", "cotangent"]))
+@pytest.mark.parametrize("formulation", ["lie_poisson", "cotangent"])
 def test_a_free_body_turns_as_its_equations_say(formulation, inertia):
     """Π̇ = Π × I⁻¹Π in the body, and v̇ = v × I⁻¹Π for what is fixed in space."""
-    system = systems.get("heavy_top", formulation=formulation, inertia=inertia, gravity=2.0)
+    system = systems.get("heavy_top", formulation=formulation, inertia=inertia, **LIGHT)
     attitudes = systems.get("heavy_top", inertia=inertia).ensemble(4, 2)
     for top, h in zip(attitudes, (1e-3, 0.3, -1.0, 2.0), strict=True):
         attitude, momentum = top[:3], top[3] @ top[:3]
@@ -275,10 +277,11 @@ def test_a_free_body_turns_as_its_equations_say(formulation, inertia):
         expected = np.vstack([end[1:], top[3:]])
         if formulation == "lie_poisson":
             expected = np.stack([end[0], -2.0 * end[3]])
-        found = state + gained(system, state, 0, h)
+        found = integrated(system, integrators.get("splitting"), abs(h), h, state=state)[-1]
         np.testing.assert_allclose(found, expected, atol=3e-14 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_the_weight_turns_the_momentum_alone():
     top, h = SPINNING.ensemble(1, 3)[0], 0.3
     down, axis = np.array([0.0, 0.0, -9.81]), np.array([0.0, 1.0, 0.0])

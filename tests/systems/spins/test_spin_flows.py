@@ -160,8 +160,9 @@ PIECES = {
         *body(colours_of(6, False), count=6, boundary="open"),
     ],
 }
+SLOW = {"forced_rigid_body": pytest.mark.slow}  # its flow takes seconds to compile
 FLOWS = [
-    pytest.param(name, *piece, id=f"{name}-{i}")
+    pytest.param(name, *piece, id=f"{name}-{i}", marks=SLOW.get(name, ()))
     for name, pieces in PIECES.items()
     for i, piece in enumerate(pieces)
 ]
