@@ -336,6 +336,9 @@ def test_a_start_without_states_is_not_counted():
 
 SHORTER = {
     "lattice = 80": "lattice = 20",
+    "theta = [0.72, 0.8, 0.88, 2.4216, 2.3416, 2.2616]": "theta = 0.72",
+    ", 0.72, 1.7908, 1.9308, 2.0708, 2.1908, 2.2908, 3.3616, 3.5016, 3.6416, 3.7616, 3.8616, 4.9324"
+    ", 5.0724, 5.2124, 5.3324, 5.4324]": "]",
     "duration = 5000.0\nsamples = 10_000": "duration = 500.0\nsamples = 1000",
     "duration = 2000.0\nsamples = 100": "duration = 20.0\nsamples = 100",
     "duration = 50.0\nsamples = 50": "duration = 5.0\nsamples = 50",
