@@ -33,7 +33,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "helpers"))
 from random_settings import INTERVALS, PAIRS, random_drift_study, random_order_study
 from short_series import KINDS, coverage
-from wandering import TRUTHS, Oscillation, ensemble, line
+from wandering import TRUTHS, Oscillation, drift_of_means, ensemble, line
 
 import sweep
 from integrators.method import EXACT
@@ -44,8 +44,6 @@ from sweep.analysis.drift.estimators import (
     LINEAR,
     UNSTEADY,
     VERDICTS,
-    measure_drift,
-    window_weights,
 )
 from sweep.text import format_table
 
@@ -82,19 +80,12 @@ def verdict_counts(task):
     setting, truth, trials = task
     share, starts, kind = setting
     oscillation = Oscillation(**kind)
-    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
     found = Counter()
     for trial in range(trials):
         rng = np.random.default_rng((trial, list(TRUTHS).index(truth)))
         means = ensemble(rng, truth, starts, share, oscillation)
-        found[drift_of_means(ends, means).verdict] += 1
+        found[drift_of_means(means).verdict] += 1
     return dict(found)
-
-
-def drift_of_means(ends, means):
-    """The drift of interval means, shape ``(starts, intervals)``."""
-    weights = window_weights(ends)
-    return measure_drift((ends[1:] + ends[:-1]) / 2 @ weights, means @ weights)
 
 
 def verdicts(pool, trials):
@@ -128,7 +119,6 @@ def alike(task):
     """Verdicts on ensembles whose starts share their oscillation, or their walk."""
     share, truth, trials = task
     oscillation = Oscillation(memory=3000.0, tails=0.0)
-    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
     found = Counter()
     for trial in range(trials):
         rng = np.random.default_rng((trial, 17))
@@ -137,7 +127,7 @@ def alike(task):
             both += 0.05 * TRUTHS[truth](rng, 18, oscillation.intervals)
         means = math.sqrt(share) * both[:1] + math.sqrt(1 - share) * both[1:]
         means += 0.05 * line(oscillation.intervals) if truth == "linear" else 0.0
-        found[drift_of_means(ends, means).verdict] += 1
+        found[drift_of_means(means).verdict] += 1
     false = found[LINEAR] if truth != "linear" else 0
     allowed = SHARED if truth == "√t" and share else WRONG
     return {
@@ -148,16 +138,10 @@ def alike(task):
     }
 
 
-def slope_of_means(ends, means):
-    """Slope of interval means, and its interval."""
-    found = drift_of_means(ends, means)
-    return found.drift, found.low, found.high
-
-
 def covered(task):
     """Coverage of one kind of series at one length."""
     kind, intervals, trials = task
-    interval, bound, width = coverage(slope_of_means, kind, intervals, trials, trend=20.0)
+    interval, bound, width = coverage(kind, intervals, trials)
     return {
         "series": kind.__name__,
         "intervals": intervals,
@@ -185,9 +169,9 @@ class Judged:
     parameters: dict = field(default_factory=dict)
 
 
-def judged(name, ends, means):
+def judged(name, means):
     """A row of one integrator from its interval means."""
-    found = drift_of_means(ends, means)
+    found = drift_of_means(means)
     return Judged(name, found.verdict, found.wide_low, found.wide_high)
 
 
@@ -199,7 +183,6 @@ def comparisons(task):
     """
     truth, ratio, starts, likeness, trials = task
     oscillation = Oscillation(memory=1000.0)
-    ends = np.linspace(0.0, 1.0, oscillation.intervals + 1)
     said = false = 0
     for trial in range(trials):
         rng = np.random.default_rng((trial, starts, int(ratio)))
@@ -212,7 +195,7 @@ def comparisons(task):
             means += each * np.array([1 / ratio, 1.0])[:, None, None]
         else:
             means[1] += 0.1 * TRUTHS[truth](rng, starts, oscillation.intervals)
-        rows = [judged(name, ends, of) for name, of in zip("ab", means, strict=True)]
+        rows = [judged(name, of) for name, of in zip("ab", means, strict=True)]
         for found in compare_drifts(rows, [("all",)] * 2)[0]:
             said, false = said + 1, false + (truth != "linear" or found.times > ratio)
     return {

@@ -4,7 +4,6 @@ What takes longer is compared in the second stage, and the papers by .ci/run.
 """
 
 import re
-import shutil
 import subprocess
 import sys
 
@@ -13,6 +12,7 @@ import output_blocks
 import pytest
 from documents import DOCUMENTS, README, ROOT, fenced
 from output_blocks import BLOCKS, differences, same
+from study_text import one_experiment
 
 import sweep
 
@@ -22,6 +22,10 @@ SHOWN = output_blocks.shown_blocks()
 CI = (ROOT / ".ci" / "run").read_text()
 PLUGINS = ("force", "observable")  # which their tests run
 PYTHON = [path.stem for path in DOCUMENTS if fenced("python", [path]) and path.stem not in PLUGINS]
+QUICKSTART = one_experiment(
+    name='"pendulum"', step_size="[0.1, 0.05, 0.025, 0.01]", duration="2.0", samples="20",
+    reference='{ integrator = "dop853" }',
+)  # fmt: skip
 LATER = ("trajectory", "python", "large")  # double-double and tangents, all of the library, Dask
 
 
@@ -58,12 +62,10 @@ def test_what_is_shown_is_what_the_command_prints(name, folder, lines_called):
     "page",
     [pytest.param(page, marks=[pytest.mark.slow] if page in LATER else []) for page in PYTHON],
 )
-def test_python_that_is_shown_runs(
-    page, folder, lines_called, cluster, lent, tmp_path, monkeypatch, capsys
-):
-    """On the shared cluster, where it would start one."""
-    BLOCKS["quickstart"].make(folder)
-    shutil.copytree(folder / "quickstart.zarr", tmp_path / "quickstart.zarr")
+def test_python_that_is_shown_runs(page, cluster, lent, command, tmp_path, monkeypatch, capsys):
+    """On the shared cluster, where it would start one; what is asked is a small quickstart."""
+    (tmp_path / "study.toml").write_text(QUICKSTART)
+    command(tmp_path, "run", "study.toml", "quickstart.zarr", "--no-summary")
 
     class Client(distributed.Client):
         def __init__(self, **workers):

@@ -5,7 +5,7 @@ def words_of(figure):
     """Every text of a figure that is drawn, with the labels of its ticks."""
     from matplotlib.text import Text
 
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     found = figure.findobj(lambda one: isinstance(one, Text) and one.get_visible())
     return [one.get_text() for one in found if one.get_text()]
 

@@ -1,6 +1,7 @@
 """Single series of errors that do not drift, of kinds that make a drift hard to see."""
 
 import numpy as np
+from wandering import drift_of_means
 
 
 def white(rng, n):
@@ -73,13 +74,11 @@ def _means(wave, cycles, phase, n):
 KINDS = (white, correlated, slow, oscillating, few_cycles, two_tones, bursting, chaotic, diffusing)
 
 
-def coverage(fit, kind, intervals, trials, trend, seed=0):
+def coverage(kind, intervals, trials, trend=20.0):
     """How often an interval and the bound of a drift hold, and the half width of the interval.
 
     Parameters
     ----------
-    fit : callable
-        ``fit(ends, means)`` of interval means gives slope and both ends of its interval.
     trend : float
         The true drift over the run, in units of the series' rms.
 
@@ -87,15 +86,15 @@ def coverage(fit, kind, intervals, trials, trend, seed=0):
     -------
     interval, bound, width : float
     """
-    rng = np.random.default_rng((seed, intervals))
-    ends = np.linspace(0.0, 1.0, intervals + 1)
+    rng = np.random.default_rng((0, intervals))
+    line = trend * (np.arange(intervals) + 0.5) / intervals
     inside = below = width = 0.0
     for _ in range(trials):
         series = kind(rng, intervals)
         series = series / (np.std(series) or 1.0)
-        _, low, high = fit(ends, (series + trend * (ends[1:] + ends[:-1]) / 2)[None])
+        found = drift_of_means((series + line)[None])
         exact = 1e-9 * abs(trend)  # of rounding
-        inside += low - exact <= trend <= high + exact
-        below += abs(trend) <= max(abs(low), abs(high)) + exact
-        width += (high - low) / 2
+        inside += found.low - exact <= trend <= found.high + exact
+        below += abs(trend) <= found.bound + exact
+        width += found.half_width
     return inside / trials, below / trials, width / trials

@@ -127,6 +127,15 @@ def judged(means, **settings):
     return row
 
 
+def drift_of_means(means):
+    """The drift of interval means, shape ``(starts, intervals)``, over a run of length 1."""
+    from sweep.analysis.drift.estimators import measure_drift, window_weights
+
+    ends = np.linspace(0.0, 1.0, means.shape[1] + 1)
+    weights = window_weights(ends)
+    return measure_drift((ends[1:] + ends[:-1]) / 2 @ weights, means @ weights)
+
+
 def _sizes(rng, starts, count, decay):
     """Amplitudes, log-normal with mean square 1, whose logarithm forgets."""
     from scipy.signal import lfilter

@@ -7,7 +7,6 @@ import pytest
 from run_tables import run_table, with_series
 from study_text import one_experiment, study_of
 
-import sweep
 from integrators.errors import InputError
 from sweep.analysis import arithmetic_table, drift_table
 from sweep.tables import arithmetic_as_tables, table_rows_for_json, tables_as_text
@@ -211,6 +210,14 @@ def test_without_a_twin_stands_what_to_add():
     assert study_of(one_experiment(integrators=f"[{NAME!r}, {twin}]")).experiments
 
 
+def test_an_integrator_without_twins_beside_one_with_them():
+    table = pairs_of(line(1e-6), noise(2, 1e-15))
+    labels = np.where(np.arange(2 * STARTS) < 8, "rk4", table.integrator).astype(object)
+    paired, lacking = arithmetic_table(table.assign_coords(integrator=("run", labels)), ["energy"])
+    assert (paired.starts, paired.integrator, lacking.integrator) == (STARTS - 8, NAME, "rk4")
+    assert lacking.source == "no twin" and "the same entry once more" in lacking.compared
+
+
 def test_neither_adaptive_runs_nor_twins_are_rows():
     table = pairs_of(line(1e-6), noise(2, 1e-15))
     assert arithmetic_table(table.isel(run=table.integrator.values == PRECISE)) == []
@@ -224,31 +231,3 @@ def test_bad_input_names_the_value():
         arithmetic_table(table, ["enrgy"])
     with pytest.raises(InputError, match="'most', and must be 'all' or 'smallest'"):
         arithmetic_table(table, step_sizes="most")
-
-
-@pytest.fixture(scope="module")
-def store(command, tmp_path_factory):
-    """RK4, which loses energy, and a composition whose error of energy is round-off."""
-    folder = tmp_path_factory.mktemp("twins")
-    composed = "{ name = 'splitting+kahan_li8', arithmetic = 'double-double' }"
-    text = one_experiment(
-        system='"free_rigid_body"', integrators=f'["rk4", "splitting+kahan_li8", {composed}]',
-        initial_condition="{ random = 32, seed = 1 }", step_size="0.0973", duration="389.2",
-        samples="40", record='["energy"]',
-    )  # fmt: skip
-    (folder / "pairs.toml").write_text(text)
-    command(folder, "run", "pairs.toml", "pairs.zarr", "--no-summary")
-    return folder / "pairs.zarr"
-
-
-@pytest.mark.slow
-def test_real_runs_the_methods_drift_and_the_rounding(store, command):
-    """The twins of RK4 are added as the answer says."""
-    lacking = arithmetic_table(sweep.open_study(store)["only"])[-1]
-    assert lacking.source == "no twin" and "the same entry once more" in lacking.compared
-    entry = '{ name = "rk4", arithmetic = "double-double" }'
-    command(store.parent, "extend", store, "--no-summary", "-e", "only", "--integrator", entry)
-    rk4, composed = arithmetic_table(sweep.open_study(store)["only"])
-    assert rk4.source == "method" and rk4.method.high < 0.0
-    assert rk4.rounding.bound < 1e-6 * abs(rk4.method.drift)
-    assert composed.rounding.bound > 1e3 * composed.method.bound

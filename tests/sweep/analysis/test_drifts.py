@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_tables import run_table, with_series
-from short_series import KINDS, diffusing, few_cycles, white
+from short_series import KINDS, coverage, diffusing, few_cycles, white
 from wandering import judged, table_of
 
 from integrators.errors import InputError
@@ -51,33 +51,13 @@ def test_adding_a_trend_shifts_and_a_factor_scales(trend, factor, seed):
     assert scaled == pytest.approx([value * factor for value in first], rel=1e-9)
 
 
-def covered(kind, intervals, trials, trend=20.0):
-    """How often the interval, and the bound, hold of a single series with a known drift."""
-    rng = np.random.default_rng((0, intervals))
-    line = trend * (np.arange(intervals) + 0.5) / intervals
-    drawn = [kind(rng, intervals) for _ in range(trials)]
-    series = {f"a{i}": (own / (np.std(own) or 1.0) + line)[None] for i, own in enumerate(drawn)}
-    exact, drift = 1e-9 * abs(trend), trend / intervals  # of rounding
-    rows = drift_table(table_of(series, value=False))
-    inside = sum(row.low - exact <= drift <= row.high + exact for row in rows)
-    below = sum(abs(drift) <= row.bound + exact for row in rows)
-    return np.array([inside, below]) / trials
-
-
-def test_the_interval_covers_the_truth_in_a_single_short_run():
-    found = [covered(kind, 64, 8) for kind in KINDS]
-    inside, below = np.mean(found, axis=0)
-    assert inside >= 0.9 and below >= 0.91
-    assert np.min(found) >= 0.5  # of each kind of eight
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "intervals"),
     [*((kind, 100) for kind in KINDS), (white, 8), (few_cycles, 8), (diffusing, 8)],
 )
 def test_the_bound_covers_the_truth_whatever_the_kind(kind, intervals):
-    inside, below = covered(kind, intervals, 200)
+    """In a single short run."""
+    inside, below, _ = coverage(kind, intervals, 200)
     # Of 94 % there are fewer than 88 % in two hundred trials with a probability below 1e-3.
     assert below >= 0.89
     assert inside >= 0.87  # of 93 %, with a memory of a tenth of the run

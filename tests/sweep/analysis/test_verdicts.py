@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wandering import TRUTHS, Oscillation, ensemble, judged, line, table_of, walks
+from wandering import (
+    TRUTHS,
+    Oscillation,
+    drift_of_means,
+    ensemble,
+    judged,
+    line,
+    table_of,
+    walks,
+)
 
 from sweep.analysis import drift_table, summarize_drifts
 from sweep.tables import drifts_as_tables, tables_as_text
@@ -28,10 +37,10 @@ def growing(power, spread=0.3):
 def test_drifts_of_a_hundredth_of_the_oscillation_are_seen(truth, memory, intervals, trials):
     oscillation = Oscillation(memory=memory, intervals=intervals)
     found = [
-        judged(ensemble(np.random.default_rng((1, i)), truth, 64, 0.01, oscillation))
+        drift_of_means(ensemble(np.random.default_rng((1, i)), truth, 64, 0.01, oscillation))
         for i in range(trials)
     ]
-    true_drift = 0.01 / intervals if truth == "linear" else 0.0
+    true_drift = 0.01 if truth == "linear" else 0.0
     assert sum(one.low <= true_drift <= one.high for one in found) >= 0.85 * trials
     seen = [one.verdict in (LINEAR, UNSTEADY) for one in found]
     assert all(seen) if truth == "linear" else sum(seen) <= trials // 20
@@ -89,8 +98,8 @@ def test_each_word_is_said_of_what_it_means(series, verdict, exponent):
 @settings(max_examples=8, deadline=None)
 def test_units_offsets_and_sign_do_not_matter(truth, factor, offset, seed):
     means = ensemble(np.random.default_rng(seed), truth, 16, 0.01, Oscillation(intervals=128))
-    first = judged(means, value=False)
-    other = judged(-factor * (means + offset), value=False)
+    both = {"first": means, "other": -factor * (means + offset)}
+    first, other = drift_table(table_of(both, value=False))
     assert other.low == pytest.approx(-factor * first.high, rel=1e-6)
     if AT_ROUND_OFF not in (first.verdict, other.verdict):
         assert other.verdict == first.verdict
@@ -149,8 +158,12 @@ def sizes_of_vectors(seed, starts, drift=0.0):
 
 @pytest.mark.parametrize("starts", [4, 16])
 def test_sizes_that_walk_are_not_said_to_drift(starts):
-    walking = [judged(sizes_of_vectors(i, starts), value=False) for i in range(8)]
-    drifting = [judged(sizes_of_vectors(i, starts, 8.0), value=False) for i in range(8)]
+    walking, drifting = (
+        drift_table(
+            table_of({f"m{i}": sizes_of_vectors(i, starts, drift) for i in range(8)}, value=False)
+        )
+        for drift in (0.0, 8.0)
+    )
     assert {row.verdict for row in drifting} == {LINEAR}
     assert {row.verdict for row in walking} == ({NONE} if starts < 8 else {NONE, WALK})
     if starts >= 8:
@@ -172,7 +185,7 @@ def test_only_drifts_of_sizes_are_compared():
 
 def test_the_interval_of_few_walks_covers_their_drift():
     """Of those that the increments of window means alone would give, 86 % do."""
-    rows = [judged(walks(np.random.default_rng((5, i)), 4, 64)) for i in range(100)]
+    rows = [drift_of_means(walks(np.random.default_rng((5, i)), 4, 64)) for i in range(100)]
     assert np.mean([row.low <= 0 <= row.high for row in rows]) >= 0.91
     assert sum(row.verdict != NONE for row in rows) <= 1
 

@@ -3,67 +3,37 @@
 import numpy as np
 import pytest
 import xarray as xr
+from paper_pictures import short_results
 from picture_text import assert_plain
-from study_text import study_of
 
-import sweep
 from sweep.papers import PAPERS, diagnostics, draw_figure, reproduce
 from sweep.papers.celledoni import diagnostics as of_celledoni
 
-DRAWN = PAPERS["celledoni"].pictures
+PAPER = PAPERS["celledoni"]
 NUMBERS = (2, 3, *range(5, 12), *range(13, 19))
-MANIFOLD, *OTHERS = "celledoni-manifold", "celledoni-steps", "celledoni-quadrotors"
-
-
-def compute(studies, folder, lent):
-    """Rows and datasets of the claims and pictures that some studies have."""
-    paper = PAPERS["celledoni"]
-    claims = tuple(claim for claim in paper.claims if claim.study in studies)
-    pictures = {
-        name: sources
-        for name, sources in paper.pictures.items()
-        if {source.split("/")[0] for source in sources} <= set(studies)
-    }
-    chosen = paper.model_copy(update={"claims": claims, "pictures": pictures})
-    with lent():
-        return reproduce(chosen, folder, pictures=True)
+MANIFOLD = "celledoni-manifold"
+SHORTER = {  # that of the top, of the order of methods, of chains, of quadrotors
+    "duration = 60.0\nsamples = 6000": "duration = 2.0\nsamples = 200",
+    "duration = 1.0\nsamples = 1\nreference": "duration = 0.05\nsamples = 1\nreference",
+    '{ start = 2e-3, stop = 1e-5, count = 9, spacing = "log" }': "[2e-3, 1e-3, 5e-4]",
+    '{ start = 0.025, stop = 6.25e-4, count = 8, spacing = "log" }': "[0.025, 0.0125, 0.00625]",
+    '{ start = 0.025, stop = 1e-3, count = 7, spacing = "log" }': "[0.025, 0.0125, 0.00625]",
+    "count = [2, 4, 5, 8, 10, 16, 20]": "count = [2, 4]",
+    "length = [2.5, 1.25, 1.0, 0.625, 0.5, 0.3125, 0.25]": "length = [2.5, 1.25]",
+    # Kernels of these would be compiled for nothing else.
+    'formulation = ["cotangent", "quadratic"]': 'formulation = ["cotangent"]',
+    '"quadrotor_payload"\nintegrators = ["lie_euler",': '"spherical_pendulum_chain"\n'
+    'parameters = { count = 2, gravity = -9.81 }\nintegrators = ["lie_euler",',
+}
 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory, lent):
-    return compute((MANIFOLD,), tmp_path_factory.mktemp("stores"), lent)
-
-
-@pytest.fixture(scope="module")
-def datasets(computed, tmp_path_factory, cluster, lent):
-    """What the figures are drawn from, of short runs where it takes long."""
-    text = sweep.load_study("celledoni-top").toml()
-    for packaged, short in SHORT.items():
-        assert packaged in text
-        text = text.replace(packaged, short)
-    top = study_of(text)
-    shortened = [one for one in top.experiments if one.name in ("orders", "paths", "long")]
-    store = tmp_path_factory.mktemp("short") / "top.zarr"
-    sweep.run(top.replaced(experiments=tuple(shortened)), store, cluster)
-    _, others = compute(OTHERS, tmp_path_factory.mktemp("others"), lent)
-    curves = others["celledoni-quadrotors"]["orders"]  # of other methods, in the same form
-    return (
-        computed[1]
-        | others
-        | {
-            "celledoni-top": {
-                name: node.to_dataset() for name, node in sweep.open_study(store).items()
-            },
-            "celledoni-orders": {"spatial": curves, "planar": curves},
-        }
-    )
-
-
-SHORT = {
-    "duration = 60.0\nsamples = 6000": "duration = 2.0\nsamples = 200",
-    "duration = 1.0\nsamples = 1\nreference": "duration = 0.016\nsamples = 1\nreference",
-    '{ start = 2e-3, stop = 1e-5, count = 9, spacing = "log" }': "[2e-3, 1e-3, 5e-4]",
-}
+    """Rows and datasets of the claims and pictures of the manifold."""
+    claims = tuple(claim for claim in PAPER.claims if claim.study == MANIFOLD)
+    chosen = PAPER.model_copy(update={"claims": claims, "pictures": {}})
+    with lent():
+        return reproduce(chosen, tmp_path_factory.mktemp("stores"))
 
 
 def test_every_claim_on_the_manifold_holds(computed):
@@ -93,7 +63,7 @@ def parts_of(figure):
 
 def assert_whole(name, datasets):
     """Draw a figure: its labels are plain text, and inside of it."""
-    figure = draw_figure(PAPERS["celledoni"], name, datasets)
+    figure = draw_figure(PAPER, name, datasets)
     assert_plain(figure)
     width, height = figure.canvas.get_width_height()
     for part in parts_of(figure):
@@ -103,7 +73,7 @@ def assert_whole(name, datasets):
 
 
 def test_every_figure_of_the_paper_has_a_counterpart():
-    assert list(DRAWN) == [f"figure-{number}" for number in NUMBERS]
+    assert list(PAPER.pictures) == [f"figure-{number}" for number in NUMBERS]
 
 
 @pytest.mark.parametrize("name", ["figure-6", "figure-7"])
@@ -112,8 +82,13 @@ def test_a_figure_of_the_manifold_is_whole(computed, name):
 
 
 @pytest.mark.slow
-def test_every_figure_is_whole(datasets):
-    for name in DRAWN:
+def test_every_figure_is_whole(tmp_path, cluster):
+    datasets = short_results("celledoni", SHORTER, tmp_path, cluster)
+    for name, top in datasets["celledoni-top"].items():
+        quadratic = np.full(top.sizes["run"], "quadratic", dtype=object)
+        both = [top, top.assign_coords(formulation=("run", quadratic))]
+        datasets["celledoni-top"][name] = xr.concat(both, "run")
+    for name in PAPER.pictures:
         assert_whole(name, datasets)
 
 

@@ -53,7 +53,7 @@ def test_scanned_values_stand_side_by_side_and_nothing_is_clipped(label):
         "rk4, gravity=1, h = 0.1",
         "rk4, gravity=9.81, h = 0.1",
     ]
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     width, height = figure.canvas.get_width_height()
     boxes = [ax.get_tightbbox(figure.canvas.get_renderer()) for ax in figure.axes]
     assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)

@@ -43,7 +43,7 @@ def test_figures_for_a_paper_fit_their_width_and_say_nothing_above(kind, width, 
     figure = plots.picture(kind, table, width=width, font="serif", heading=False)
     assert figure.get_figwidth() == width
     assert figure.get_suptitle() == "" and any("2 starts" in line for line in figure.caption)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     whole = figure.bbox
     panels = [ax.get_tightbbox(renderer) for ax in figure.axes if ax.axison]

@@ -46,7 +46,7 @@ def legend_of(figure):
 
 
 def extents(figure):
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     return figure.canvas.get_renderer()
 
 

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from paper_pictures import short_results
 from run_tables import run_table
 
 import sweep
@@ -333,30 +334,33 @@ def test_a_start_without_states_is_not_counted():
 # --- the figures of McLachlan et al. ----------------------------------------------------------
 
 
-def results_of(folder, command, *names):
-    """Run tables of packaged studies, as the figures are drawn from them."""
-    found = {}
-    for name in names:
-        command(folder, "run", name, f"{name}.zarr", "--no-summary")
-        tree = sweep.open_study(folder / f"{name}.zarr")
-        found[name] = {key: node.to_dataset() for key, node in tree.children.items()}
-    return found
+SHORTER = {
+    "lattice = 80": "lattice = 20",
+    "theta = [0.72, 0.8, 0.88, 2.4216, 2.3416, 2.2616]": "theta = 0.72",
+    ", 0.72, 1.7908, 1.9308, 2.0708, 2.1908, 2.2908, 3.3616, 3.5016, 3.6416, 3.7616, 3.8616, 4.9324"
+    ", 5.0724, 5.2124, 5.3324, 5.4324]": "]",
+    "duration = 5000.0\nsamples = 10_000": "duration = 500.0\nsamples = 1000",
+    "duration = 2000.0\nsamples = 100": "duration = 20.0\nsamples = 100",
+    "duration = 50.0\nsamples = 50": "duration = 5.0\nsamples = 50",
+    "tracers = [0, 1000]": "tracers = [0, 100]",
+}
+
+
+@pytest.fixture(scope="module")
+def mclachlan(tmp_path_factory, cluster):
+    return short_results("mclachlan", SHORTER, tmp_path_factory.mktemp("mclachlan"), cluster)
 
 
 @pytest.fixture(scope="module")
 def portraits(tmp_path_factory, command):
-    return results_of(tmp_path_factory.mktemp("portraits"), command, "mclachlan-portraits")
-
-
-@pytest.fixture(scope="module")
-def mclachlan(portraits, tmp_path_factory, command):
-    others = ("sections", "trajectories", "errors", "vortices", "tracers")
-    folder = tmp_path_factory.mktemp("mclachlan")
-    return portraits | results_of(folder, command, *(f"mclachlan-{name}" for name in others))
+    folder = tmp_path_factory.mktemp("portraits")
+    command(folder, "run", "mclachlan-portraits", "--no-summary")
+    tree = sweep.open_study(folder / "mclachlan-portraits.zarr")
+    return {name: node.to_dataset() for name, node in tree.items()}
 
 
 def assert_fits(figure):
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     width, height = figure.canvas.get_width_height()
     for ax in figure.axes:
         box = ax.get_tightbbox()
@@ -364,23 +368,18 @@ def assert_fits(figure):
         assert box.x1 <= width + 1 and box.y1 <= height + 1
 
 
-@pytest.mark.slow
-def test_a_figure_of_the_paper_fits(portraits):
-    assert all((data["status"] == 0).all() for data in portraits["mclachlan-portraits"].values())
-    assert_fits(papers.draw_figure(papers.PAPERS["mclachlan"], "figure-2", portraits))
-
-
 def test_trajectories_of_integrable_bodies_are_closed_curves(portraits):
     """Figures 2 and 4a: the energy of each trajectory is one of a level set's."""
-    energies = portraits["mclachlan-portraits"]["free-rigid-body"]["energy"]
+    assert all((data["status"] == 0).all() for data in portraits.values())
+    energies = portraits["free-rigid-body"]["energy"]
     assert np.ptp(energies.values, axis=1).max() < 1e-14
-    moved = portraits["mclachlan-portraits"]["irreversible-body"]["energy_error_abs_max"]
+    moved = portraits["irreversible-body"]["energy_error_abs_max"]
     assert 1e-4 < moved.max() < 0.02
 
 
 def test_vortices_stay_on_the_invariant_manifold(portraits):
     """Figure 7: the other three are the first, turned by half about e3, e1 and e2."""
-    w = portraits["mclachlan-portraits"]["vortices"]["state"].values
+    w = portraits["vortices"]["state"].values
     for body, signs in ((1, (-1, -1, 1)), (2, (1, -1, -1)), (3, (-1, 1, -1))):
         np.testing.assert_allclose(w[:, :, body], w[:, :, 0] * signs, atol=1e-12)
 
@@ -394,16 +393,6 @@ def test_every_figure_of_the_paper_has_a_counterpart(mclachlan):
 
 
 @pytest.mark.slow
-def test_energy_drifts_by_the_classical_method_alone(mclachlan):
-    """Figure 4c, 10,000 steps, section 3.2."""
-    dataset = mclachlan["mclachlan-trajectories"]["irreversible-body"]
-    error = dict(zip(dataset["integrator"].values, dataset["energy_error"].values, strict=True))
-    np.testing.assert_allclose(error["spherical_midpoint"].min(), -2.441e-3, rtol=2e-3)
-    np.testing.assert_allclose(error["spherical_midpoint"].max(), 1.091e-3, rtol=2e-3)
-    np.testing.assert_allclose(np.abs(error["implicit_midpoint"]).max(), 4.8e-2, rtol=2e-2)
-
-
-@pytest.mark.slow
 def test_chaos_grows_with_the_load(mclachlan):
     """Figure 5: more of the sections of ε = 0.07 scatter over energies."""
     dataset = mclachlan["mclachlan-sections"]["forced-body"]
@@ -412,21 +401,3 @@ def test_chaos_grows_with_the_load(mclachlan):
     spread = np.ptp(energy, axis=1)
     weak, strong = (np.median(spread[dataset["epsilon"].values == e]) for e in (0.01, 0.07))
     assert strong > 3.0 * weak
-
-
-@pytest.mark.slow
-def test_errors_of_three_methods(mclachlan):
-    """Figure 3: the ratios 10.9 and 2.09 of the printed inertia, some 400 and 30 of the other."""
-    for name, moser, classical in (
-        ("printed-inertia", (10.0, 12.0), (1.9, 2.3)),
-        ("figure-inertia", (400.0, 460.0), (24.0, 35.0)),
-    ):
-        dataset = mclachlan["mclachlan-errors"][name]
-        largest = dataset["global_error"].max("time")
-        of = {
-            method: largest[dataset["integrator"].values == method].values
-            for method in ("spherical_midpoint", "implicit_midpoint", "moser_veselov")
-        }
-        for method, (low, high) in (("moser_veselov", moser), ("implicit_midpoint", classical)):
-            ratio = of[method] / of["spherical_midpoint"]
-            assert np.all((low < ratio) & (ratio < high)), (name, method, ratio)

@@ -209,7 +209,6 @@ def copy_with_pending_runs(folder, place, rows, *names):
     return place / "odd.zarr"
 
 
-@pytest.mark.slow
 def test_a_report_of_some_runs_of_which_one_is_not_computed(folder, tmp_path):
     store = copy_with_pending_runs(folder, tmp_path, slice(0, 1), "order")
     where = "integrator == 'variational' and step_size < 1"

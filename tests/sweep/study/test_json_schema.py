@@ -12,8 +12,6 @@ import integrators
 import sweep
 import systems
 
-SLOW = ("all-orders", "all-properties")  # seconds: they have all methods on all systems
-
 
 @pytest.fixture(scope="module")
 def schema(called, tmp_path_factory):
@@ -26,15 +24,12 @@ def fits(schema, text):
     return schema.is_valid(tomllib.loads(text))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PACKAGED],
-)
-def test_packaged_studies_are_valid_and_fit(schema, name):
-    study, tables = sweep.check(name)
-    assert study.name == name and study.description and study.toml() == PACKAGED[name]
-    assert all(len(table.to_dataframe()) for table in tables)
-    found = jsonschema.exceptions.best_match(schema.iter_errors(tomllib.loads(PACKAGED[name])))
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_studies_fit(schema, name):
+    """That they are valid is seen by the tests of the ids of their runs, and of papers."""
+    study = tomllib.loads(PACKAGED[name])
+    assert study["name"] == name and study["description"]
+    found = jsonschema.exceptions.best_match(schema.iter_errors(study))
     assert found is None, found.json_path
 
 
