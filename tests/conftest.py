@@ -39,7 +39,6 @@ GENERATED = {
     "case": cases.cases,
     "mechanical_case": cases.mechanical_cases,
     "spin_case": cases.spin_cases,
-    "split_case": cases.split_cases,
     "covering": cases.covering_pairings,
     "costly": cases.costly_pairings,
     "with_new_kernels": cases.kernel_pairings,

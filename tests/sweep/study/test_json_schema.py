@@ -25,11 +25,10 @@ def fits(schema, text):
 
 
 @pytest.mark.parametrize("name", PACKAGED)
-def test_packaged_studies_fit(schema, name):
-    """That they are valid is seen by the tests of the ids of their runs, and of papers."""
-    study = tomllib.loads(PACKAGED[name])
-    assert study["name"] == name and study["description"]
-    found = jsonschema.exceptions.best_match(schema.iter_errors(study))
+def test_packaged_studies_are_valid_and_fit(schema, name):
+    study = sweep.load_study(name)
+    assert study.name == name and study.description and study.toml() == PACKAGED[name]
+    found = jsonschema.exceptions.best_match(schema.iter_errors(tomllib.loads(PACKAGED[name])))
     assert found is None, found.json_path
 
 
