@@ -3,12 +3,13 @@
     python tests/benchmarks/plugins.py [--only TEXT] [--json]
 
 The right plugins are those of the guide, and ``right_systems.py`` and ``right_steps.py`` in
-``tests/helpers``. A wrong one, in ``wrong_plugins.py``, is one of these with a text in place of
-another. Each is checked as `sweep check` does it, compiled anew, on a warm cache of the kernels
-that are not a plugin's. The table says what is wrong, whether it is refused, the seconds of CPU,
-and what is said first; then come the right ones, and every system and every integrator that is
-built in, checked as if a plugin had it. A few minutes on two cores. Exit code 3: more than two
-wrong plugins are accepted, or a right one refused, or the check of a plugin takes over 5 s.
+``tests/helpers``. The wrong ones are in ``wrong_plugins.py``. Some are right ones with a text in
+place of another: each is checked as `sweep check` does it, compiled anew, on a warm cache of the
+kernels that are not a plugin's. Others have the kernels of a right one, and declare something else.
+The table says what is wrong, whether it is refused, the seconds of CPU, and what is said first;
+then come the right ones, and every system and every integrator that is built in, checked as if a
+plugin had it. A few minutes on two cores. Exit code 3: more than two wrong plugins are accepted, or
+a right one refused, or the check of a plugin takes over 5 s.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "helpers"))
 from variants import MILD, VARIANTS
-from wrong_plugins import WRONG, right_plugins
+from wrong_plugins import DECLARED, WRONG, right_plugins
 
 import integrators
 import sweep
@@ -84,6 +85,9 @@ def main():
             if arguments.only in wrong.what:
                 said = check_plugin(wrong.text, wrong.study, Path(folder))
                 note("wrong", wrong.what, *said)
+        for what, (check, _) in DECLARED.items():
+            if arguments.only in what:
+                note("wrong", what, *told(check))
         for name, text, study in right_plugins():
             if arguments.only in name:
                 note("right", name, *check_plugin(text, study, Path(folder)))

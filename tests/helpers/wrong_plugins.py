@@ -1,10 +1,47 @@
-"""Wrong plugins, each a right one with a text in place of another, and the right ones."""
+"""Wrong plugins: right ones with a text in place of another, or with another declaration."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from plugin_text import LEAPFROG
+from right_steps import ALL, INTEGRATORS, kick_drift
+from right_systems import (
+    BodyTop,
+    DoubleWell,
+    DrivenSpin,
+    FallingBody,
+    Pair,
+    Precessing,
+    along_gravity,
+    driven_flow,
+    saddle,
+    squared_length,
+)
+
+from integrators.method import Integrator
+from integrators.plugin import (
+    ExactFlow,
+    SpheresLagrangian,
+    SplitFlow,
+    accumulate,
+    cross,
+    kernel,
+    simple_method,
+    split_flow,
+    summed,
+)
+from sweep.plugins.method_checks import check_method
+from sweep.plugins.system_checks import check_system
+from systems.plugin import (
+    Part,
+    Quantity,
+    Start,
+    quantities_of_spheres,
+    quantities_of_spins,
+)
 
 HELPERS = Path(__file__).resolve().parent
 SYSTEMS = (HELPERS / "right_systems.py").read_text()
@@ -23,31 +60,18 @@ duration = 2.0
 samples = 10
 {more}
 """
-BODIES = ("nbody_sphere", "spherical_pendulum_chain")
-SPIN, PAIR, AXIS = "driven_spin", "own_pair", "own_precession"
+SPIN = "driven_spin"
+STEPS_BY_NAME = {method.name: method for method in INTEGRATORS}
 GRADIENT = "    out[0, 0] = p[1] * sin(p[2] * t)\n"
-BODY = """p[2] * z * z)
-
-
-@kernel()
-def body_gradient(t, w, p, out, work):
-    for k in range(3):
-        out[0, k] = p[k] * w[0, k]
-"""
-CUBIC_BODY = BODY.replace("* z * z)", "* z * z) + 0.1 * z * z * z")
-CUBIC_BODY += "    out[0, 2] = out[0, 2] + 0.3 * w[0, 2] * w[0, 2]\n"
-FIRST = "    gradient(t, y, p, slope, scratch)\n"
-KICKS = """    for i in range(n):
-        kick = scale(-h * p[n + i], cross(get(y, i), get(slope, i)))
-        omega = add(get(y, n + i), kick)
-        put(d, n + i, kick)
-        put(d, i, turning_unit(scale(h, omega), get(y, i)))
-"""
 SUM = "        put(d, i, scale(0.5 * h, add(get(first, i), get(second, i))))\n"
 KEPT_SUM = """    work[9 * rows] = work[9 * rows] + 1e-9 * y[0, 0]
     d[0, 0] = d[0, 0] + work[9 * rows]
 """
+KICK = "        omega = add(get(y, n + i), kick)\n"
 HEUN = "field(t + h, end, p, second, scratch)"
+
+
+# --- another text --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -79,18 +103,12 @@ def of_system(what, system, before, after, **options):
     return Wrong(what, SYSTEMS, before, after, system, **options)
 
 
-def of_method(what, name, before, after, system="nbody_sphere", source=STEPS, **options):
+def of_method(what, name, before, after, **options):
     """A wrong integrator."""
-    return Wrong(what, source, before, after, system, name, **options)
-
-
-def kept(name, words):
-    """In place of what `own_heun` preserves, which is nothing."""
-    return f"preserves={{{name!r}: {words}}}, work=lambda rows: 9 * rows"
+    return Wrong(what, STEPS, before, after, "nbody_sphere", name, **options)
 
 
 ELSEWHERE = "relative to the state, on"
-NOTHING = "work=lambda rows: 9 * rows"
 WRONG = (
     of_system(
         "gradient: sign of the term sin νt",
@@ -98,13 +116,6 @@ WRONG = (
         GRADIENT,
         GRADIENT.replace("= p", "= -p"),
         said="the differences of driven_energy give",
-    ),
-    of_system(
-        "time_dependent: not declared",
-        SPIN,
-        ", time_dependent=True",
-        "",
-        said="it depends on time. Give its form time_dependent=True",
     ),
     of_system(
         "gradient: sign",
@@ -156,179 +167,17 @@ WRONG = (
         said="is nan along a direction",
     ),
     of_system(
-        "momentum: not kept by the potential",
-        "double_well",
-        'momentum=""',
-        'momentum="z"',
-        said="'momentum' of 'double_well' is declared to be conserved, and changes",
-    ),
-    of_system(
-        "total: spins that turn",
-        SPIN,
-        "(self.form, self.units)\n\n\n# --- a free",
-        '(self.form, self.units, total="z")\n\n\n# --- a free',
-        said="'momentum' of 'driven_spin' is declared to be conserved, and changes",
-    ),
-    of_system(
-        "energy_degree: of products of spins",
-        PAIR,
-        'total="xyz")',
-        'total="xyz", energy_degree="quadratic")',
-        said="not a sum of quadratic functions of one spin each",
-    ),
-    of_system(
-        "degree: a square declared linear",
-        SPIN,
-        'kind="casimir", degree="quadratic"',
-        'kind="casimir", degree="linear"',
-        more='record = ["squared_length"]',
-        said="is not linear in the state",
-    ),
-    of_system(
-        "kind: Π·Π for the Casimir Π·Γ",
-        "own_top",
-        "dot(get(y, 0), get(y, 1))",
-        "dot(get(y, 0), get(y, 0))",
-        said="'spin' of 'own_top' is declared to be conserved",
-    ),
-    of_system(
-        "split: pieces do not add up to the field",
-        SPIN,
-        "(0.0, 0.0, -h * p[0])",
-        "(0.0, 0.0, -0.9 * h * p[0])",
-        said="do not add up to the field",
-    ),
-    of_system(
-        "split: a piece is not an exact flow",
-        SPIN,
-        "turning((0.0, 0.0, -h * p[0]), summed(w, low, 0))",
-        "cross((0.0, 0.0, -h * p[0]), summed(w, low, 0))",
-        said="piece 0 of the split flow",
-    ),
-    of_system(
-        "exact: the flow of another field",
-        AXIS,
-        "scale(-h, (p[0], p[1], p[2]))",
-        "scale(-h, (p[0], p[1], 0.9 * p[2]))",
-        integrators="exact",
-        said="the exact flow of 'own_precession'",
-    ),
-    of_system(
-        "rigid_body: with a cubic term",
-        "own_body",
-        BODY,
-        CUBIC_BODY,
-        integrators="moser_veselov",
-        said="is declared a rigid_body",
-    ),
-    of_system(
-        "named_starts: off the manifold",
-        "double_well",
-        "[0.6, 0.0, 0.8], [0.1, 1.2, -0.075]",
-        "[0.6, 0.0, 0.9], [0.1, 1.2, -0.075]",
-        said="expected at most 1e-09. Let its function return a state on the manifold",
-    ),
-    of_system(
-        "lengths: of any length, declared 'unit'",
-        AXIS,
-        "np.array([[1.0, 0.0, 0.0]])",
-        "np.array([[2.0, 0.0, 0.0]])",
-        said="start 'aside' of 'own_precession'",
-    ),
-    of_system(
         "generator: the energy is not kept",
         "falling_body",
         "out[3, c] = p[3 + c]",
         "out[3, c] = -p[3 + c]",
         said="'energy' of 'falling_body' is declared to be conserved",
     ),
-    of_system(
-        "unit_rows: of a vector whose length changes",
-        "falling_body",
-        "falling_energy, numbers)",
-        "falling_energy, numbers, unit_rows=(3,))",
-        said="declared by unit_rows",
-    ),
-    of_system(
-        "energy: not that of the form",
-        "own_top",
-        '"energy", self.form.energy)',
-        '"energy", along_gravity)',
-        said="the energy of its form",
-    ),
-    of_system(
-        "kind: an unknown word",
-        "own_top",
-        '"spin", "casimir"',
-        '"spin", "casimirs"',
-        said="Did you mean 'casimir'?",
-    ),
-    of_system(
-        "parts: a direction that does not stay one",
-        "falling_body",
-        'Part("Omega", "vector")',
-        'Part("Omega", "direction")',
-        said="the constraint 'unit_length' of 'falling_body'",
-    ),
-    of_method(
-        "symmetric: a kick, then a drift",
-        "kick_drift",
-        "kick_drift, order=1",
-        "kick_drift, order=1, symmetric=True",
-        said="is declared symmetric",
-    ),
-    of_method(
-        "symplectic_form: of Heun's method",
-        "own_heun",
-        NOTHING,
-        kept("symplectic_form", "()"),
-        system="spherical_pendulum_chain",
-        said="the symplectic form",
-    ),
-    of_method(
-        "unit_length: of Heun's method",
-        "own_heun",
-        NOTHING,
-        kept("unit_length", "ALL"),
-        said="changes 'unit_length'",
-    ),
-    of_method(
-        "momentum_map: quadratic ones, of Heun's method",
-        "own_heun",
-        NOTHING,
-        kept("momentum_map", "ALL"),
-        said="changes 'momentum'",
-    ),
-    of_method(
-        "casimir: of Heun's method",
-        "own_heun",
-        NOTHING,
-        kept("casimir", "ALL"),
-        system="free_rigid_body",
-        said="changes 'casimir'",
-    ),
-    of_method(
-        "preserves: an unknown word",
-        "own_heun",
-        NOTHING,
-        kept("momentum", "ALL"),
-        said="unknown word in what 'own_heun' preserves",
-    ),
-    of_method(
-        "work: too small", "strang", "3 * rows + 3 * rows", "3", said="its 'work' has 3 numbers"
-    ),
-    of_method(
-        "evaluations: 1 of 2",
-        "own_heun",
-        "evaluations=2,\n        work=lambda rows: 9",
-        "work=lambda rows: 9",
-        said="2 times a step; it is declared to do so 1 times",
-    ),
     of_method(
         "step: writes the state",
-        "strang",
-        "        put(d, n + i, kick)\n        put(mid, i",
-        "        put(d, n + i, kick)\n        put(y, i, get(mid, i))\n        put(mid, i",
+        "kick_drift",
+        KICK,
+        KICK + "        put(y, n + i, omega)\n",
         said="writes to its 'y'",
     ),
     of_method(
@@ -340,9 +189,9 @@ WRONG = (
     ),
     of_method(
         "step: writes beyond the increment",
-        "strang",
-        "        put(d, n + i, kick)\n        put(mid, i",
-        "        put(d, 2 * n + i, kick)\n        put(mid, i",
+        "kick_drift",
+        KICK,
+        KICK + "        put(d, 2 * n + i, kick)\n",
         said="index 4 is out of bounds",
     ),
     of_method(
@@ -353,24 +202,10 @@ WRONG = (
         said="has order 1.0",
     ),
     of_method(
-        "suits: any inertia matrix",
-        "strang",
-        '"suits": lambda form: form.diagonal,',
-        '"suits": lambda form: True,',
-        said="on 'spherical_pendulum_chain'",
-    ),
-    of_method(
-        "order: 3, along an action",
-        "lie_midpoint",
-        "order=2, evaluations=2, work=lambda rows: 12",
-        "order=3, evaluations=2, work=lambda rows: 12",
-        said="is declared to have order 3, and has order 2.0",
-    ),
-    of_method(
-        "equation: 99.99 % of the kick",
-        "strang",
-        "scale(-h * p[n",
-        "scale(-0.9999 * h * p[n",
+        "equation: 99.99 % of the field",
+        "own_heun",
+        SUM,
+        SUM.replace("0.5", "0.49995"),
         said=ELSEWHERE,
     ),
     of_method(
@@ -389,7 +224,7 @@ WRONG = (
     ),
     of_method(
         "equation: three bodies of the study's five",
-        "strang",
+        "kick_drift",
         "    n = y.shape[0] // 2\n",
         "    n = min(y.shape[0] // 2, 3)\n",
         more="parameters = { count = 5 }",
@@ -420,11 +255,161 @@ WRONG = (
 
 
 def right_plugins():
-    """The right plugins that no other test loads: name, source and study of each."""
+    """The right plugins: name, source and study of each."""
     made = Wrong("", "", "", "", "nbody_sphere", "geodesic_leapfrog geodesic_leapfrog+suzuki4")
     yield "guide: geodesic_leapfrog", LEAPFROG, made.study
     for name in re.findall(r'(?m)^    name = "(\w+)"', SYSTEMS):
         record = 'record = ["squared_length"]' if name == SPIN else ""
         yield name, SYSTEMS, Wrong("", "", "", "", name, more=record).study
-    for name in ("kick_drift", "strang", "own_heun", "lie_midpoint"):
+    for name in STEPS_BY_NAME:
         yield name, STEPS, Wrong("", "", "", "", "nbody_sphere", name).study
+
+
+# --- another declaration, and the kernels of the right ones --------------------------------------
+
+
+@kernel(split_flow)
+def secants(piece, t, h, w, low, p):
+    accumulate(low, 0, cross((0.0, 0.0, -h * p[0]), summed(w, low, 0)))
+
+
+def of_class(cls, said, **attributes):
+    """The check of a system with other attributes, each made of the system; what it says."""
+
+    def check():
+        system = cls()
+        for name, make in attributes.items():
+            vars(system)[name] = make(system)
+        check_system(system)
+
+    return check, said
+
+
+def of_form(cls, said, **changes):
+    return of_class(cls, said, form=lambda one: replace(one.form, **changes))
+
+
+def of_quantity(cls, said, *arguments, **options):
+    return of_class(cls, said, quantities=lambda one: (Quantity(*arguments, **options),))
+
+
+def of_spins(cls, said, **options):
+    return of_class(
+        cls, said, quantities=lambda one: quantities_of_spins(one.form, one.units, **options)
+    )
+
+
+def of_step(name, said, **changes):
+    """The same of an integrator."""
+    method = replace(STEPS_BY_NAME[name], **changes)
+    return partial(check_method, Integrator(method)), said
+
+
+NOT_KEPT = "is declared to be conserved, and changes"
+DECLARED = {
+    "time_dependent: not declared": of_form(
+        DrivenSpin,
+        "it depends on time. Give its form time_dependent=True",
+        time_dependent=False,
+    ),
+    "momentum: not kept by the potential": of_class(
+        DoubleWell,
+        f"'momentum' of 'double_well' {NOT_KEPT}",
+        quantities=lambda one: quantities_of_spheres(one.form, one.units, momentum="z"),
+    ),
+    "total: spins that turn": of_spins(
+        DrivenSpin, f"'momentum' of 'driven_spin' {NOT_KEPT}", total="z"
+    ),
+    "energy_degree: of products of spins": of_spins(
+        Pair, "not a sum of quadratic functions of one spin each", energy_degree="quadratic"
+    ),
+    "degree: a square declared linear": of_quantity(
+        DrivenSpin,
+        "is not linear in the state",
+        *("squared_length", "casimir", "1", "|w|²", squared_length),
+        degree="linear",
+    ),
+    "kind: Π·Π for the Casimir Π·Γ": of_quantity(
+        BodyTop, f"'spin' of 'own_top' {NOT_KEPT}", "spin", "casimir", "1", "Π·Π", squared_length
+    ),
+    "kind: an unknown word": of_quantity(
+        BodyTop, "Did you mean 'casimir'?", "spin", "casimirs", "1", "Π·Γ", along_gravity
+    ),
+    "energy: not that of the form": of_quantity(
+        BodyTop, "the energy of its form", "energy", "energy", "1", "energy", along_gravity
+    ),
+    "split: pieces do not add up to the field": of_form(
+        DrivenSpin, "do not add up to the field", split=SplitFlow(driven_flow, pieces=1)
+    ),
+    "split: a piece is not an exact flow": of_form(
+        DrivenSpin, "piece 0 of the split flow", split=SplitFlow(secants, pieces=1)
+    ),
+    "exact: the flow of another field": of_form(
+        Precessing, "the exact flow of 'own_precession'", exact=ExactFlow(driven_flow)
+    ),
+    "rigid_body: in an oscillating field": of_form(
+        DrivenSpin, "is declared a rigid_body", rigid_body=True
+    ),
+    "named_starts: off the manifold": of_class(
+        DoubleWell,
+        "expected at most 1e-09. Let its function return a state on the manifold",
+        named_starts=lambda one: (Start("saddle", "", lambda one: 1.1 * saddle(one)),),
+    ),
+    "lengths: of any length, declared 'unit'": of_class(
+        Precessing,
+        "start 'aside' of 'own_precession'",
+        named_starts=lambda one: (Start("aside", "", lambda one: np.array([[2.0, 0.0, 0.0]])),),
+    ),
+    "unit_rows: of a vector whose length changes": of_form(
+        FallingBody, "declared by unit_rows", unit_rows=(3,)
+    ),
+    "parts: a direction that does not stay one": of_class(
+        FallingBody,
+        "the constraint 'unit_length' of 'falling_body'",
+        parts=lambda one: (one.parts[0], Part("Omega", "direction"), *one.parts[2:]),
+    ),
+    "symmetric: a kick, then a drift": of_step(
+        "kick_drift", "is declared symmetric", symmetric=True
+    ),
+    "symplectic_form: of Heun's method": of_step(
+        "own_heun", "the symplectic form", preserves={"symplectic_form": ()}
+    ),
+    "unit_length: of Heun's method": of_step(
+        "own_heun", "changes 'unit_length'", preserves={"unit_length": ALL}
+    ),
+    "momentum_map: of Heun's method": of_step(
+        "own_heun", "changes 'momentum'", preserves={"momentum_map": ALL}
+    ),
+    "casimir: of Heun's method": of_step(
+        "own_heun", "changes 'casimir'", preserves={"casimir": ALL}
+    ),
+    "preserves: an unknown word": of_step(
+        "own_heun",
+        "unknown word in what 'own_heun' preserves",
+        preserves={"momentum": ALL},
+    ),
+    "work: too small": (
+        lambda: check_method(
+            Integrator(
+                simple_method(
+                    "kick_drift",
+                    "",
+                    kick_drift,
+                    form=SpheresLagrangian,
+                    order=1,
+                    work=lambda rows: 3,
+                )
+            )
+        ),
+        "its 'work' has 3 numbers",
+    ),
+    "evaluations: 1 of 2": of_step(
+        "own_heun", "2 times a step; it is declared to do so 1 times", evaluations=1
+    ),
+    "suits: any inertia matrix": of_step(
+        "kick_drift", "on 'spherical_pendulum_chain'", suits=lambda form: not form.forced
+    ),
+    "order: 3, along an action": of_step(
+        "lie_midpoint", "is declared to have order 3, and has order 2.0", order=3
+    ),
+}

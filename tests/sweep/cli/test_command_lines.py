@@ -1,10 +1,8 @@
 """Every command by its entry point, as a user or a script calls it."""
 
-import contextlib
 import json
 import math
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -13,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 import zarr
-from waiting import HANG
+from study_text import one_experiment
 
 import integrators
 import sweep
 import systems
 from integrators.errors import InputError
+from sweep.cli.streams import OutputStream
 
 PROGRAM = Path(sys.executable).with_name("sweep")
 STUDIES = Path(sweep.__file__).parent / "studies"
@@ -45,6 +43,7 @@ initial_condition = ["lee", { around = "lee", random = 3, spread = 1e-2, seed = 
 integrators = ["variational", "rk4"]
 step_size = { start = 0.05, stop = 0.01, count = 4, spacing = "log" }
 samples = 10
+record = ["energy", "momentum"]
 reference = { integrator = "dop853", tolerance = 2.3e-14 }
 
 [[experiment]]
@@ -153,28 +152,39 @@ def test_help_names_every_command(command, tmp_path):
     assert re.fullmatch(r"sweep, version \d+\.\d+\.\d+\n", command(tmp_path, "--version").stdout)
 
 
-HELP_OF_COMMANDS = """
+IN_ONE_PROCESS = """
 import contextlib, io, json, os, sys
 from importlib.metadata import entry_points
 main = entry_points(group="console_scripts", name="sweep")["sweep"].load()
-helps = {}
-for name in sys.argv[1:]:
-    sys.argv, printed = ["sweep", name, "--help"], io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        main()
-    helps[name] = printed.getvalue()
-print(json.dumps([helps, sorted(sys.modules), os.listdir()]))
+for line in sys.argv[1:]:
+    sys.argv, printed, code = ["sweep", *line.split()], io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed):
+            main()
+    except SystemExit as end:
+        code = end.code or 0
+    print(json.dumps([printed.getvalue(), code, sorted(sys.modules)]))
 """
+
+
+def in_one_process(folder, lines):
+    """What each of some command lines prints, and the modules that are loaded after it."""
+    arguments = [sys.executable, "-c", IN_ONE_PROCESS, *lines]
+    for answer in subprocess.check_output(arguments, cwd=folder).splitlines():
+        printed, code, loaded = json.loads(answer)
+        assert code == 0
+        yield printed, set(loaded)
 
 
 @pytest.fixture(scope="module")
 def helps(tmp_path_factory):
     """What ``--help`` of each command prints, and the modules that all of them have loaded."""
-    arguments = [sys.executable, "-c", HELP_OF_COMMANDS, *COMMANDS]
     folder = tmp_path_factory.mktemp("help")
-    helps, loaded, written = json.loads(subprocess.check_output(arguments, cwd=folder))
-    assert written == []
-    return helps, set(loaded)
+    printed, loaded = zip(
+        *in_one_process(folder, [f"{name} --help" for name in COMMANDS]), strict=True
+    )
+    assert not list(folder.iterdir())
+    return dict(zip(COMMANDS, printed, strict=True)), loaded[-1]
 
 
 def test_help_comes_at_once(helps):
@@ -182,9 +192,17 @@ def test_help_comes_at_once(helps):
     assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}
 
 
+def test_a_run_on_a_terminal_has_a_progress_bar(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(OutputStream, "isatty", lambda self: True, raising=False)
+    (tmp_path / "one.toml").write_text(one_experiment(integrators='"rk4"'))
+    done = command(tmp_path, "run", "one.toml", "--no-summary")
+    assert "running only: 6/6 runs" in done.stderr and "running" not in done.stdout
+
+
 def test_runs_that_a_file_lacks_are_named(command, tmp_path):
     text = STUDY[: STUDY.index('[[experiment]]\nname = "three-bodies')]
-    (tmp_path / "small.toml").write_text(text.replace('"variational", ', ""))
+    text = text.replace('"variational", ', "").replace("reference = ", "# reference = ")
+    (tmp_path / "small.toml").write_text(text)
     command(tmp_path, "run", "small.toml", "--no-summary")
     added = ("extend", "small.zarr", "--integrator", "rkmk4", "--no-summary")
     said = "Added to the study in small.zarr, not to a file of it. To go on: sweep run small.zarr\n"
@@ -368,7 +386,7 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
         assert abs(float(row[1]) - float(row[3])) < 0.3
     assert ran.stdout.count("Drifts are not shown for a study of order. To see them") == 2
     drawn = {file.name for file in (place / "small-plots").iterdir()}
-    names, kinds = ("pendulum", "three-bodies"), ("order", "energy", "unit-length")
+    names, kinds = ("pendulum", "three-bodies"), ("order", "energy")
     assert drawn == {f"{name}-{kind}.png" for name in names for kind in kinds}
     assert sorted(file.name for file in place.iterdir()) == [
         "small-plots", "small.toml", "small.zarr",
@@ -385,48 +403,24 @@ def test_a_run_of_what_is_done_computes_nothing(command, place, store):
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "unused"),
-    [
-        ("ls studies", {"numba", "xarray", "matplotlib"}),
-        ("ls systems", {"numba", "xarray", "matplotlib"}),
-        ("query small.zarr", {"numba", "distributed", "matplotlib", "scipy"}),
-        pytest.param(
-            "order small.zarr", {"numba", "distributed", "matplotlib"}, marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_a_command_imports_what_it_uses(command, place, store, arguments, unused):
-    command(place, *arguments.split())  # which keeps what takes long to list
-    again = [sys.executable, "-X", "importtime", PROGRAM, *arguments.split()]
-    done = subprocess.run(again, cwd=place, capture_output=True, text=True, check=True)
-    assert not unused & {*re.findall(r"\| +(\w+)$", done.stderr, re.M)}
+UNUSED = {  # what command lines do not import, each after those before it
+    "ls studies": {"numba", "xarray", "matplotlib"},
+    "ls systems": {"numba", "xarray", "matplotlib"},
+    "query small.zarr": {"numba", "distributed", "matplotlib", "scipy"},
+    "order small.zarr": {"numba", "distributed", "matplotlib"},
+}
+
+
+def test_commands_import_what_they_use(command, place, store):
+    for line in UNUSED:
+        command(place, *line.split())  # which keeps what takes long to list
+    for unused, (_, loaded) in zip(UNUSED.values(), in_one_process(place, UNUSED), strict=True):
+        assert not unused & loaded
 
 
 def test_a_run_of_what_is_done_says_the_same_again(command, place, store):
     first, again = (command(place, "run", "small.toml").stdout for _ in range(2))
     assert again == first and again.count("\nintegrator ") == 2
-
-
-@pytest.mark.slow
-def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path):
-    only, more, _ = STUDY.partition('\n[[experiment]]\nname = "three-bodies"')
-    (tmp_path / "small.toml").write_text(only)
-    screen, terminal = pty.openpty()
-    arguments = [PROGRAM, "run", "small.toml", "--no-summary", "--workers", "1"]
-    done = subprocess.run(
-        arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, timeout=HANG
-    )
-    os.close(terminal)
-    shown = b""
-    with contextlib.suppress(OSError):  # at the end
-        while part := os.read(screen, 100_000):  # which gives some thousand bytes at most
-            shown += part
-    os.close(screen)
-    shown = shown.decode()
-    assert done.returncode == 0, shown
-    assert more and "running pendulum: 32/32 runs" in shown
-    assert "running" not in done.stdout.decode()
 
 
 # --- after a run -----------------------------------------------------------------------------
@@ -525,28 +519,15 @@ def test_query(answers, store):
     assert "… and 31 more of 32 runs" in answers["query of columns"]
 
 
-@pytest.mark.slow
 def test_export(command, store, tmp_path):
-    said = command(tmp_path, "export", store, "runs.nc").stdout
-    assert said == "Wrote runs.nc: 64 runs of pendulum, three-bodies\n"
-    with xr.open_datatree(tmp_path / "runs.nc") as found:
-        pendulum = sweep.open_study(store)["pendulum"].to_dataset()
-        xr.testing.assert_equal(found["pendulum"].to_dataset().load(), pendulum.load())
+    said = command(tmp_path, "export", store, "runs.csv").stdout
+    assert said == "Wrote runs.csv, runs.columns.csv: 64 runs of pendulum, three-bodies\n"
     where = ("--where", "integrator == 'rk4' and step_size < 0.02", "-e", "pendulum")
     command(tmp_path, "export", store, "rk4.csv", *where)
     assert len(pd.read_csv(tmp_path / "rk4.csv")) == 8
     said = command(tmp_path, "export", store, "rk4.parquet", *where, "--series").stdout
     assert said == "Wrote rk4.parquet: 8 runs of pendulum, 88 rows\n"
     assert len(pd.read_parquet(tmp_path / "rk4.parquet")) == 88
-
-
-@pytest.mark.slow
-def test_plot(command, store, tmp_path):
-    arguments = ("plot", store, "-e", "pendulum", "-o", "figures", "--format", "svg")
-    printed = command(tmp_path, *arguments).stdout.split()
-    kinds = ("order", "drift", "work", "energy", "unit-length")
-    assert printed == [f"figures/pendulum-{kind}.svg" for kind in kinds]
-    assert all("<svg" in (tmp_path / file).read_text() for file in printed)
 
 
 # --- what there is ---------------------------------------------------------------------------

@@ -66,11 +66,6 @@ def test_files_that_were_written_are_named(said):
     assert [os.path.basename(file) for file in drawn["files"]] == ["order.svg", "order.csv"]
 
 
-@pytest.mark.slow
-def test_a_report_that_was_written_is_named(said):
-    assert said("report", "tiny.zarr")["report"].endswith("tiny-report.html")
-
-
 def test_checks_of_several_studies(said):
     right, wrong = said("check", "tiny.toml", "missing.toml", code=2)
     assert right["valid"] and right["runs"] == 6

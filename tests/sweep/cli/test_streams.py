@@ -30,7 +30,6 @@ samples = 5
 record = ["energy", "momentum", "lyapunov", "megno"]
 reference = { integrator = "dop853" }
 """
-slow = pytest.mark.slow
 # All that print, but those that start a cluster, or another program, and wait for it.
 QUESTIONS = [
     ("--help",), ("run", "--help"), ("init", "mine.toml"), ("new", "spin-system", "mine"),
@@ -46,6 +45,8 @@ QUESTIONS = [
     ("export", "small.zarr", "mine.csv"), ("retry", "small.zarr"), ("schema",),
     ("guide", "drift"),
 ]  # fmt: skip
+EVERY_FIFTH = QUESTIONS[::5]
+OTHERS = [question for question in QUESTIONS if question not in EVERY_FIFTH]
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +55,6 @@ def place(tmp_path_factory, cluster):
     (place / "small.toml").write_text(STUDY)
     assert sweep.run(study_of(STUDY), place / "small.zarr", cluster).complete
     return place
-
-
-def parts(first):
-    """Every fifth question, from this one on, in the first stage, and the others in the second."""
-    some = QUESTIONS[first::5]
-    others = [question for question in QUESTIONS if question not in some]
-    return pytest.mark.parametrize("questions", [some, pytest.param(others, marks=slow)], ids=len)
 
 
 def ask(called, place, question, out):
@@ -76,18 +70,13 @@ def printed_in(encoding, called, place, question):
     return out.buffer.getvalue().decode(encoding)
 
 
-@parts(0)
+@pytest.mark.parametrize(
+    "questions", [EVERY_FIFTH, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=len
+)
 def test_every_command_prints_in_ascii(place, called, questions):
     for question in questions:
         text = printed_in("ascii", called, place, question)
         assert text and ("--json" not in question or json.loads(text))
-
-
-@slow
-@parts(1)
-def test_every_command_prints_in_latin_1(place, called, questions):
-    for question in questions:
-        assert printed_in("latin-1", called, place, question)
 
 
 def test_what_a_terminal_has_no_sign_for_is_written_in_ascii(place, called):
@@ -113,9 +102,8 @@ class Unwritable(io.StringIO):
         raise OSError(self.number, os.strerror(self.number))
 
 
-@parts(2)
-def test_a_full_standard_output_is_named(place, called, questions):
-    for question in questions:
+def test_a_full_standard_output_is_named(place, called):
+    for question in QUESTIONS[2::5]:
         done = ask(called, place, question, Unwritable(errno.ENOSPC))
         assert done.returncode == 4, question
         (line,) = [line for line in done.stderr.splitlines() if "Preparing" not in line]

@@ -13,6 +13,7 @@ import pytest
 from run_tables import run_table, with_series
 
 from sweep import plots
+from sweep.cli.streams import OutputStream
 from sweep.store.lease import holder
 
 PROGRAM = Path(sys.executable).with_name("sweep")
@@ -84,10 +85,6 @@ def test_a_run_says_labels_and_paths_so_that_they_are_seen(ran):
     assert r"own \x1b[31m\x1b]0;title\x07\u009b2J\u202eevil" in said and r"\nforged line" in said
 
 
-def slow(*arguments):
-    return pytest.param(arguments, marks=pytest.mark.slow)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -111,8 +108,6 @@ def slow(*arguments):
         ("export", "nasty.zarr", f"{NASTY}.csv"),
         ("export", "nasty.zarr", f"{NASTY}.csv"),
         ("plot", "energy", "nasty.zarr", "-o", f"{NASTY}.svg"),
-        slow("plot", "nasty.zarr", "-o", f"plots {NASTY}"),
-        slow("report", "nasty.zarr", "-o", f"{NASTY}.html"),
         ("verify", "nasty.zarr"),
         ("verify", f"{NASTY}.zarr"),
         ("show", "study", "nasty.zarr"),
@@ -129,7 +124,6 @@ def slow(*arguments):
         (NASTY,),
         ("run", f"--{NASTY}"),
         ("query", "nasty.zarr", "--limit", NASTY),
-        slow("decide", "nasty.zarr"),
     ],
     ids=lambda arguments: ascii("-".join(word[:12] for word in arguments)),
 )
@@ -152,8 +146,8 @@ def test_json_is_clean_and_says_all(ran, place, called):
     "arguments",
     [
         ("order", "nasty.zarr", "--error", "self", "--format", "csv"),
-        slow("order", "nasty.zarr", "--error", "self", "--format", "latex"),
-        slow("export", "nasty.zarr", "runs.csv"),
+        ("order", "nasty.zarr", "--error", "self", "--format", "latex"),
+        ("export", "nasty.zarr", "runs.csv"),
     ],
 )
 def test_tables_for_files_are_clean(ran, place, called, arguments):
@@ -170,11 +164,11 @@ def test_a_study_that_is_shown_to_a_file_is_the_same_to_the_letter(place, comman
     assert command(place, "show", "study", "commented.toml").stdout == text
 
 
-def on_a_terminal(place, *arguments):
-    """What a command writes to a terminal, and its exit code."""
+def test_on_a_terminal_our_own_sequences_are_obeyed(ran, place):
+    """The progress bar moves."""
     screen, terminal = pty.openpty()
     process = subprocess.Popen(
-        [PROGRAM, *arguments],
+        [PROGRAM, "verify", "nasty.zarr"],
         cwd=place, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
     )  # fmt: skip
     os.close(terminal)
@@ -185,21 +179,16 @@ def on_a_terminal(place, *arguments):
     except OSError:  # it has ended
         pass
     os.close(screen)
-    return b"".join(parts).decode().replace("\r\n", "\n"), process.wait()
-
-
-def test_on_a_terminal_no_sequence_of_a_study_is_obeyed(place):
-    (place / "commented.toml").write_text(STUDY + "\t# \u202e a comment\r\n")
-    said, _ = on_a_terminal(place, "show", "study", "commented.toml")
-    assert not CONTROL.search(said) and r"\u202e a comment" in said
-
-
-@pytest.mark.slow
-def test_on_a_terminal_our_own_sequences_are_obeyed(ran, place):
-    """The progress bar moves."""
-    said, code = on_a_terminal(place, "verify", "nasty.zarr")
-    assert code == 0 and "\x1b[?25l" in said and "Reading" in said and "\x1b[2K" in said
+    said = b"".join(parts).decode().replace("\r\n", "\n")
+    assert process.wait() == 0 and "\x1b[?25l" in said and "Reading" in said and "\x1b[2K" in said
     assert not CONTROL.search(re.sub("\x1b\\[[0-9;?]*[A-Za-z]|\r", "", said))
+
+
+def test_on_a_terminal_no_sequence_of_a_study_is_obeyed(place, command, monkeypatch):
+    monkeypatch.setattr(OutputStream, "isatty", lambda self: True, raising=False)
+    (place / "commented.toml").write_text(STUDY + "\t# \u202e a comment\r\n")
+    said = command(place, "show", "study", "commented.toml").stdout
+    assert not CONTROL.search(said) and r"\u202e a comment" in said
 
 
 def test_tracebacks_and_warnings_too(tmp_path):

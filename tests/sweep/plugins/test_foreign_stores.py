@@ -113,7 +113,7 @@ def digest(made):
 
 # --- commands --------------------------------------------------------------------------------
 
-STORE, OTHER = "foreign.zarr", "other.zarr"
+STORE, OTHER, MINE = "foreign.zarr", "other.zarr", "integrator == 'mine'"
 READING = {
     "show study": ["show", "study", STORE],
     "show study as JSON": ["show", "study", STORE, "--json"],
@@ -130,8 +130,7 @@ READING = {
     "chaos": ["chaos", STORE],
     "work": ["work", STORE, "--error", "energy_error"],
     "plot": ["plot", "energy", STORE, "-o", "energy.svg"],
-    "plot of all": ["plot", STORE, "-o", "figures"],
-    "report": ["report", STORE, "-o", "report.html"],
+    "report": ["report", STORE, "-o", "report.html", "--where", f"{MINE} and step_size == 0.1"],
     "atlas": ["atlas", STORE, "-o", "atlas"],
     "export": ["export", STORE, "out.nc"],
     "export of a table": ["export", STORE, "out.csv"],
@@ -155,18 +154,7 @@ COMPUTING = {
 ENDS_WITH = {"submit": 2, "verify --repair": 3}  # it asks for encryption; something was found
 NO_STORE = {"init", "new", "schema", "reproduce", "guide"}
 SERVING = {"serve"}  # until it is ended
-SLOW = (
-    "plot of all",
-    "report",
-    "atlas",
-    "recommend",
-    "extend",
-    "run of a study that goes on from it",
-)
-
-
-def some(names):
-    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
+SLOW = pytest.param("recommend", marks=pytest.mark.slow)
 
 
 def test_every_command_is_asked(called, tmp_path):
@@ -175,7 +163,7 @@ def test_every_command_is_asked(called, tmp_path):
     assert asked | NO_STORE | SERVING == set(re.findall(r"(?m)^  ([a-z]+)", listed))
 
 
-@pytest.mark.parametrize("name", some(READING))
+@pytest.mark.parametrize("name", READING)
 def test_looking_at_a_store_runs_nothing(place, configuration, ran, called, name):
     done = called(place, *READING[name])
     assert done.returncode in (0, 2 if name == "cancel" else 0), done.stderr
@@ -216,7 +204,7 @@ def test_computing_with_a_store_takes_consent(
     assert not ran() and fingerprint(place / STORE) == before
 
 
-@pytest.mark.parametrize("name", some(COMPUTING))
+@pytest.mark.parametrize("name", [SLOW if name == "recommend" else name for name in COMPUTING])
 def test_computing_with_a_store_after_consent(trusting, called, name, cluster, monkeypatch):
     few = ["rk4", "rk2_heun"]  # to recommend: kernels of all would take long to compile
     monkeypatch.setattr(integrators, "names", lambda also=(): [*few, *(one.name for one in also)])

@@ -180,14 +180,6 @@ def test_plots_of_a_plugin_take_consent(drawn, called):
     assert "heights" in called(home, "ls", "plots", "--study", drawn).stdout
 
 
-@pytest.mark.slow
-def test_all_plots_have_those_of_approved_plugins(drawn, called):
-    home = drawn.parent
-    assert "heights" not in called(home, "plot", drawn, "-o", "before").stdout
-    assert called(home, "plan", drawn, "--trust-plugins").returncode == 0
-    assert "only-heights.png" in called(home, "plot", drawn, "-o", "after").stdout
-
-
 def test_a_plot_that_fails_says_in_which_line(tmp_path, drawn):
     failing = edited('dataset["energy"]', 'dataset["enrgy"]', DRAWING)
     (kind,) = sweep.load_study(write_plots(tmp_path, failing)).library.plots

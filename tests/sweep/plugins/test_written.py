@@ -1,14 +1,11 @@
 """Steps in Python of a script: the plugin that is written of them, and studies with it."""
 
 import math
-import subprocess
-import sys
 
 import numba
 import numpy as np
 import pytest
 from numpy import cross as product
-from waiting import HANG
 
 import integrators
 import sweep
@@ -214,28 +211,3 @@ def test_a_step_that_raises_fails_its_runs_alone_and_is_told_once(cluster, tmp_p
     assert outcome.complete and outcome.failed == 3
     (line,) = [line for line in watcher.lines if line.startswith("Warning: ")]
     assert line.startswith("Warning: step 'failing' (failing.py, line 9): ArithmeticError: no sol")
-
-
-SCRIPT = """
-import sweep
-
-def midpoint(f, t, y, h):
-    return y + h * f(t + h / 2, y + h / 2 * f(t, y))
-
-pendulum = sweep.Experiment(
-    name="pendulum", system="spherical_pendulum_chain", initial_condition="lee",
-    integrators=["rk4", sweep.python_method(midpoint, order=2)],
-    step_size=[0.08, 0.04, 0.02, 0.01, 0.005], duration=2.0, samples=5,
-    reference={"integrator": "dop853"},
-)
-sweep.Study("midpoint", [pendulum]).run("midpoint.zarr")
-print(sweep.order_table("midpoint.zarr"))
-"""
-
-
-@pytest.mark.slow
-def test_a_script_without_a_guard_runs(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "script.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)
-    assert "rk4 and midpoint have their declared order" in done.stdout, done.stderr

@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -70,7 +71,8 @@ def folder(tmp_path_factory, command):
     path = tmp_path_factory.mktemp("report")
     (path / "odd.toml").write_text(STUDY)
     command(path, "run", "odd.toml", "--workers", "1", "--no-summary", code=3)
-    assert command(path, "report", "odd.zarr").stdout == "odd-report.html\n"
+    done = command(path, "report", "odd.zarr", "--json")
+    assert json.loads(done.stdout) == {"report": "odd-report.html"}
     return path
 
 
