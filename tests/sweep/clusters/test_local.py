@@ -21,8 +21,11 @@ from integrators.compiler import cache_directory
 
 
 def listening(process):
-    """Host and port of each socket that a process listens on."""
-    found = process.net_connections("inet")
+    """Host and port of each socket that a process listens on, which is none if it has ended."""
+    try:
+        found = process.net_connections("inet")
+    except psutil.NoSuchProcess:
+        return []
     return [tuple(at.laddr) for at in found if at.status == psutil.CONN_LISTEN]
 
 
