@@ -148,7 +148,7 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: turns[item.path])
 
 
-MOST_MEMORY = 1.1e9  # bytes of a process that compiles one more kernel itself
+MOST_MEMORY = 1.0e9  # bytes of a process that compiles one more kernel itself
 
 
 def pytest_collection_finish(session):
