@@ -39,9 +39,10 @@ REPEATS = 2  # of a measurement if there are few, since other processes disturb 
 # should take some tenths of a second.
 LEAST_SECONDS, MOST_SECONDS, ALL_SECONDS = 3e-4, 5e-3, 0.02
 REPEATED_SECONDS = 1e-3  # measurements of at least this are repeated; shorter ones are some of many
+LONG_SECONDS = 0.025  # a step that takes as long is measured by itself: it is no call's time
 LOADING_SECONDS = 0.1  # a single measurement longer than this may include compilation
 MOST_TOGETHER = 16  # batches that are computed at once, to measure the time for each
-MOST_GROWTH = 64  # of the number of steps from one measurement to the next
+MOST_GROWTH = 16  # of the number of steps from one measurement to the next
 IMAGES_PER_ROW = 40  # runs by which the map of an adaptive run is measured, about, of a state's row
 
 
@@ -133,13 +134,13 @@ class Part(NamedTuple):
 def _measure(take: Callable[[int], Part], seconds: float) -> tuple[Part, Part, int]:
     """Measure one step, and as many steps as take `seconds` more; the least time of `REPEATS`.
 
-    A few steps are not enough if a call takes longer than they do, as on a busy machine. If there
-    are many batches, each is measured once, since disturbances hardly change their sum. Returns
-    both parts, and the number of steps that were requested.
+    A few steps are not enough if a call takes longer than they do, as on a busy machine; one step
+    of `LONG_SECONDS` is. If there are many batches, each is measured once, since disturbances
+    hardly change their sum. Returns both parts, and the number of steps that were requested.
     """
     repeats = REPEATS if seconds >= REPEATED_SECONDS else 1
     first = last = _least([take(1) for _ in range(repeats)])
-    enough, most, steps = min(seconds + 2 * first.seconds, 5 * seconds), 1, first.seconds
+    enough, most, steps = min(seconds + 2 * first.seconds, LONG_SECONDS), 1, first.seconds
     while last.seconds < enough and last.done < 1.0:
         most *= min(max(int(2 * enough / max(steps, 1e-9)), 2), MOST_GROWTH)
         last = take(most)
