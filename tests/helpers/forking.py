@@ -28,7 +28,7 @@ from pathlib import Path
 
 MESSAGE = 1 << 17  # bytes of arguments and environment, at most
 AWAY = 512  # above the numbers of files that a process is to have
-LATE = ("AWS_", "DASK_", "GEOSWEEP_", "PATH", "PYTEST_")  # variables that no import reads
+LATE = ("AWS_", "DASK_", "GEOSWEEP_", "PATH", "PYTEST_")  # read after the imports; by Dask, again
 PRELOADS = (
     "distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "matplotlib.figure",
     "matplotlib.backends.backend_agg", "numba", "integrators.registry", "systems.registry",
@@ -164,8 +164,7 @@ def _become(arguments, folder, variables, files):
     """Run a program in this process, as if it was executed."""
     os.setsid()
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(variables)
+    os.environ.update(variables)  # beside those that imports have set
     config = importlib.import_module("dask.config")
     config.paths[:] = config._get_paths()
     config.refresh()
