@@ -39,7 +39,7 @@ ANOTHERS = (  # refused by a check that refuses another one too; the benchmark o
     "equation: two bodies of three",
 )
 # Of the systems that are chosen for these methods, the one whose kernels other tests compile too.
-CHEAPEST = {"splitting": 1, "symplectic_lie_group": 0}
+CHEAPEST = {"splitting": "heisenberg_chain", "symplectic_lie_group": "heavy_top"}
 
 
 def in_stages(values):
@@ -100,7 +100,8 @@ def test_systems_that_are_built_in_pass(cls):
 def test_integrators_that_are_built_in_pass(method, monkeypatch):
     integrator = integrators.get(method.name, **method.example)
     if method.name in CHEAPEST:
-        chosen = list(method_checks.chosen_trials(integrator, None))[CHEAPEST[method.name]]
+        name, trials = repr(CHEAPEST[method.name]), method_checks.chosen_trials(integrator, None)
+        chosen = next(chosen for chosen in trials if chosen[0].name == name)
         monkeypatch.setattr(method_checks, "chosen_trials", lambda *arguments: [chosen])
     check_method(integrator)
 
