@@ -16,6 +16,7 @@ def _shown(topic, language="python"):
 
 BEAD, DAMPED = ((FILES / f"{name}.py").read_text() for name in ("bead", "damped"))
 STUDY, DAMPED_STUDY = ((FILES / f"{name}.toml").read_text() for name in ("bead", "damped"))
+INTEGRATORS = '"variational+suzuki4", "ralston", "ralston+projected"'  # of the study of a bead
 LEAPFROG = TEMPLATE.read_text("utf-8").replace("@name@", "geodesic_leapfrog")
 FORCE, _ = _shown("force")
 (PLOTS,) = _shown("observable")
@@ -30,6 +31,6 @@ def write(directory, text=BEAD, study=STUDY):
 
 
 def edited(before, after, text=BEAD):
-    """The plugin with a text in place of another, which stands in it."""
+    """The plugin, or another text, with a text in place of one that stands in it."""
     assert before in text
     return text.replace(before, after, 1)

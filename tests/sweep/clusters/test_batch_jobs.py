@@ -8,13 +8,15 @@ from authorities import make_certificates
 from cases import first_of
 from dask_processes import SMALL, refused
 from own_signals import sigterm_when
+from plugin_text import edited
 
 import sweep
 from sweep.clusters.jobs import seconds_of_coordinator_job
 from sweep.clusters.profiles import find_cluster_profile
 
-JOBS = SMALL.replace("random = 4", "random = 400").replace("duration = 1.0", "duration = 300.0")
-MANY = SMALL.replace("random = 4", "random = 9000").replace("duration = 1.0", "duration = 300.0")
+LONG = edited("duration = 1.0", "duration = 300.0", SMALL)
+JOBS = edited("random = 4", "random = 400", LONG)  # some seconds
+MANY = edited("random = 4", "random = 9000", LONG)  # some minutes
 
 
 @pytest.fixture

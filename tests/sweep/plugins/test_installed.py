@@ -6,7 +6,7 @@ import json
 
 import pytest
 from distributions import INSTALLED, NAMED, PLOTS, POINTS, distribute
-from plugin_text import edited, write
+from plugin_text import INTEGRATORS, edited, write
 from study_text import one_experiment
 
 import sweep
@@ -14,7 +14,7 @@ from sweep import errors
 from sweep.plots import picture
 from sweep.plugins import BUILT_IN, Library, with_installed_plugins
 
-SIMPLE = INSTALLED.replace('"variational+suzuki4", "ralston", "ralston+projected"', '"ralston"')
+SIMPLE = edited(INTEGRATORS, '"ralston"', INSTALLED)
 BUILT_IN_STUDY = one_experiment(integrators='"rk4"')
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from plugin_text import BEAD, DAMPED, DAMPED_STUDY, FORCE, STUDY, edited, write
+from plugin_text import BEAD, DAMPED, DAMPED_STUDY, FORCE, INTEGRATORS, STUDY, edited, write
 from scipy.integrate import simpson
 from study_text import one_experiment
 
@@ -19,8 +19,8 @@ from sweep import errors
 from sweep.plugins import BUILT_IN
 from sweep.plugins.system_checks import check_gradient
 
-# A study whose integrator is built in, and has no kernels of its own to compile.
-SIMPLE = STUDY.replace('"variational+suzuki4", "ralston", "ralston+projected"', '"rk4"')
+# The study with a built-in integrator, so that none of the plugin's own is measured.
+SIMPLE = edited(INTEGRATORS, '"rk4"', STUDY)
 
 
 def problems(directory, text=BEAD, study_text=SIMPLE):
@@ -36,7 +36,7 @@ def library(directory, text=BEAD, study_text=None):
     return sweep.load_study(write(directory, text, study_text or plain)).library
 
 
-PRECISE = SIMPLE.replace('"rk4"', '{ name = "rk4", arithmetic = "double-double" }')
+PRECISE = edited('"rk4"', '{ name = "rk4", arithmetic = "double-double" }', SIMPLE)
 UNLIKE = (
     ("[[1.0, 0, 0], [0, 0, 1.0]]", "[[0.6, 0, 0.8], [0, 1.0, 0]]"),
     ("out[0, 0] = y[0, 2]", "out[0, 0] = np.cosh(y[0, 2])"),
@@ -75,7 +75,7 @@ def test_what_tangents_lack_is_refused_where_steps_are_taken_with_them(tmp_path)
 
 
 def test_the_library_of_a_study(tmp_path, called):
-    study = STUDY.replace('"variational+suzuki4", "ralston", "ralston+projected"', '"ralston"')
+    study = edited(INTEGRATORS, '"ralston"', STUDY)
     found = library(tmp_path, study_text=study)
     (facts,) = json.loads(called(tmp_path, "check", "bead.toml", "--json").stdout)
     (plugin,) = facts["plugins"]
