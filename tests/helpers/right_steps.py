@@ -1,4 +1,4 @@
-"""Right integrators, one of each form, from which the benchmark of plugins makes wrong ones."""
+"""Right integrators, one of each form, of which `wrong_plugins` makes wrong ones."""
 
 from integrators.plugin import (
     HomogeneousFlow,

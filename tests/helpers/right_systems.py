@@ -1,4 +1,4 @@
-"""Right systems, one of each form, from which the benchmark of plugins makes wrong ones."""
+"""Right systems, one of each form, of which `wrong_plugins` makes wrong ones."""
 
 from dataclasses import dataclass
 from functools import cached_property

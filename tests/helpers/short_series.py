@@ -1,7 +1,9 @@
 """Single series of errors that do not drift, of kinds that make a drift hard to see."""
 
 import numpy as np
-from wandering import drift_of_means
+from wandering import drift_of_means, line
+
+TREND = 20.0  # the true drift over a run, in units of the series' rms
 
 
 def white(rng, n):
@@ -74,27 +76,21 @@ def _means(wave, cycles, phase, n):
 KINDS = (white, correlated, slow, oscillating, few_cycles, two_tones, bursting, chaotic, diffusing)
 
 
-def coverage(kind, intervals, trials, trend=20.0):
+def coverage(kind, intervals, trials):
     """How often an interval and the bound of a drift hold, and the half width of the interval.
-
-    Parameters
-    ----------
-    trend : float
-        The true drift over the run, in units of the series' rms.
 
     Returns
     -------
     interval, bound, width : float
     """
     rng = np.random.default_rng((0, intervals))
-    line = trend * (np.arange(intervals) + 0.5) / intervals
     inside = below = width = 0.0
     for _ in range(trials):
         series = kind(rng, intervals)
         series = series / (np.std(series) or 1.0)
-        found = drift_of_means((series + line)[None])
-        exact = 1e-9 * abs(trend)  # of rounding
-        inside += found.low - exact <= trend <= found.high + exact
-        below += abs(trend) <= found.bound + exact
+        found = drift_of_means((series + TREND * line(intervals))[None])
+        exact = 1e-9 * TREND  # of rounding
+        inside += found.low - exact <= TREND <= found.high + exact
+        below += found.bound + exact >= TREND
         width += found.half_width
     return inside / trials, below / trials, width / trials

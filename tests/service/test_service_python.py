@@ -1,7 +1,7 @@
 """Studies that Python runs: in a script without a main guard, and in a module by `python -m`.
 
 Each is a process of its own, with workers of its own, as a user starts it. That studies run within
-a test, and in a process of `python -c`, is seen by the tests of local clusters.
+a test, and in a process of `python -c`, as those of xdist are, is seen by tests of local clusters.
 """
 
 import subprocess

@@ -85,7 +85,7 @@ def test_steps_are_those_of_the_kernel_between_the_processor_and_its_inverse(nam
 
 @pytest.mark.slow
 def test_the_time_of_the_last_piece_is_that_of_its_shares():
-    """By hand with the time standing still in a step the spin goes elsewhere."""
+    """By hand with the time standing still in a step the body goes elsewhere."""
     system, state = split("driven body")
     method = integrators.get("splitting+triple_jump4")
     problem, h = method.bind(system), 0.1

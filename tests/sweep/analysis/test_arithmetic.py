@@ -1,4 +1,4 @@
-"""Whose a drift is, the method's or rounding's: series whose answer is known, and real runs."""
+"""Whose a drift is, the method's or rounding's, of series whose answer is known."""
 
 import json
 
@@ -16,7 +16,6 @@ PRECISE = f"{NAME} (double-double)"
 STARTS = 32
 TIMES = np.linspace(0.0, 64.0, 129)
 STEP_SIZE = 0.01
-STEPS = 6400
 EPSILON = 2.0**-52
 
 

@@ -320,9 +320,9 @@ def test_as_many_verdicts_are_open_as_the_dry_run_says(mixed, cluster, tmp_path)
     assert said.endswith(f" {found.left} are left: nothing more is added.")
 
 
-TUMBLING = """
+CHAOTIC = """
 format = 1
-name = "tumbling"
+name = "chaotic"
 
 [[experiment]]
 name = "only"
@@ -337,8 +337,8 @@ record = ["megno"]
 
 
 def test_chaos_is_a_question_of_each_step_size(tmp_path, cluster):
-    path = tmp_path / "tumbling.zarr"
-    assert sweep.run(write(TUMBLING, tmp_path), path, cluster).complete
+    path = tmp_path / "chaotic.zarr"
+    assert sweep.run(write(CHAOTIC, tmp_path), path, cluster).complete
     assert len({Question("only", CHAOS, row).key for row in sweep.chaos_table(path)}) == 2
 
 

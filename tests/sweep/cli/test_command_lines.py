@@ -153,7 +153,7 @@ def test_help_names_every_command(command, tmp_path):
 
 
 IN_ONE_PROCESS = """
-import contextlib, io, json, os, sys
+import contextlib, io, json, sys
 from importlib.metadata import entry_points
 main = entry_points(group="console_scripts", name="sweep")["sweep"].load()
 for line in sys.argv[1:]:
@@ -190,13 +190,6 @@ def helps(tmp_path_factory):
 def test_help_comes_at_once(helps):
     _, loaded = helps
     assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}
-
-
-def test_a_run_on_a_terminal_has_a_progress_bar(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(OutputStream, "isatty", lambda self: True, raising=False)
-    (tmp_path / "one.toml").write_text(one_experiment(integrators='"rk4"'))
-    done = command(tmp_path, "run", "one.toml", "--no-summary")
-    assert "running only: 6/6 runs" in done.stderr and "running" not in done.stdout
 
 
 def test_runs_that_a_file_lacks_are_named(command, tmp_path):
@@ -391,6 +384,13 @@ def test_a_run_ends_with_tables_and_says_where_all_is(ran, place):
     assert sorted(file.name for file in place.iterdir()) == [
         "small-plots", "small.toml", "small.zarr",
     ]  # fmt: skip
+
+
+def test_a_run_on_a_terminal_has_a_progress_bar(command, tmp_path, monkeypatch):
+    monkeypatch.setattr(OutputStream, "isatty", lambda self: True, raising=False)
+    (tmp_path / "one.toml").write_text(one_experiment(integrators='"rk4"'))
+    done = command(tmp_path, "run", "one.toml", "--no-summary")
+    assert "running only: 6/6 runs" in done.stderr and "running" not in done.stdout
 
 
 def test_a_run_of_what_is_done_computes_nothing(command, place, store):

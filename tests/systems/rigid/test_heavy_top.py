@@ -23,7 +23,6 @@ SLGI = "symplectic_lie_group"
 SPINNING = systems.get("heavy_top")
 QUADRATIC = systems.get("heavy_top", formulation="quadratic")
 POISSON = systems.get("heavy_top", formulation="lie_poisson")
-THETAS = (0.0, 0.5, 1.0)
 
 
 def integrated(system, integrator, step_size, duration, samples=1, state="celledoni"):
