@@ -67,5 +67,6 @@ def test_commands_know_it(store, called):
     assert "ralston+projected" in answer("show", "integrator", "ralston+projected")
     assert "heights.svg" in answer("plot", "heights", store, "-o", "heights.svg")
     drawn = answer("plot", store, "-o", "all", "--format", "svg").split()
-    assert {f"all/spring-{kind}.svg" for kind in ("heights", "energy")} <= set(drawn)
+    kinds = ("heights", "energy", "drift", "work")
+    assert {f"all/spring-{kind}.svg" for kind in kinds} <= set(drawn)
     assert "Nothing to compute" in answer("run", store, "--no-summary")
