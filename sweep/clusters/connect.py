@@ -18,6 +18,7 @@ import dask
 import distributed
 from distributed import Client, Security, SpecCluster
 from distributed.comm import CommClosedError
+from distributed.gc import enable_gc_diagnosis
 from distributed.utils import silence_logging_cmgr
 from distributed.versions import VersionMismatchWarning
 
@@ -119,6 +120,8 @@ def _start(
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
     cores = os.cpu_count() or 1
     encrypting = security if security.require_encryption else None
+    # Before the scheduler does in its thread: Dask fails amid a garbage collection of this thread.
+    enable_gc_diagnosis()
     pool = stack.enter_context(ThreadPoolExecutor(1))
     starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, encrypting)
     stack.callback(_close, starting, profile)
