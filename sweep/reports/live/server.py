@@ -195,6 +195,7 @@ def application(stores: Stores, files: Mapping[str, bytes], token: str) -> Appli
 def _call_in_thread(work: Callable[[], Result]) -> asyncio.Future[Result]:
     """Call a function in a daemon thread, which ends with the process; return a future."""
     future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()  # Ctrl-C cannot cancel it: the thread has its result
 
     def run() -> None:
         try:
