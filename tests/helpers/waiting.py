@@ -1,6 +1,7 @@
 """Waiting in tests ends by progress, on a machine of any speed; a limit is there to end a hang."""
 
 import contextlib
+import re
 import signal
 import time
 
@@ -19,6 +20,11 @@ def until(condition):
         time.sleep(max(0.01, 3.0 * (time.process_time() - began)))
         began = time.process_time()
     return found
+
+
+def without_progress(errors):
+    """The lines on standard error, but for what is said where something takes long."""
+    return [line for line in errors.splitlines() if not re.match(" *[0-9]+% |Waiting ", line)]
 
 
 TURN = 0.03  # seconds: a small part of what is computed meanwhile

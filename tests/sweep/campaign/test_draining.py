@@ -1,7 +1,6 @@
 """SIGTERM and a time limit end a run as Ctrl-C does, and the same command goes on."""
 
 import math
-import re
 import shlex
 import signal
 import time
@@ -11,6 +10,7 @@ import pytest
 from own_signals import sigterm_when
 from study_runs import write
 from study_text import LONG, one_experiment
+from waiting import without_progress
 
 import sweep
 from integrators.errors import InputError
@@ -84,8 +84,7 @@ def test_sigterm_to_the_whole_job_and_the_rerun(longer_study, start, until, comm
     run.signal_all(signal.SIGTERM)
     printed, errors = run.finish()
     assert run.returncode == 4, printed + errors
-    lines = [line for line in errors.splitlines() if not re.match(" *[0-9]+% ", line)]
-    assert lines == ["", STOPPING]
+    assert without_progress(errors) == ["", STOPPING]
     goes_on(printed)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from study_text import study_of
+from waiting import without_progress
 
 import sweep
 
@@ -106,7 +107,7 @@ def test_a_full_standard_output_is_named(place, called):
     for question in QUESTIONS[2::5]:
         done = ask(called, place, question, Unwritable(errno.ENOSPC))
         assert done.returncode == 4, question
-        (line,) = [line for line in done.stderr.splitlines() if "Preparing" not in line]
+        (line,) = without_progress(done.stderr)
         assert line.startswith("Stopped: standard output is full: No space left on device.")
 
 

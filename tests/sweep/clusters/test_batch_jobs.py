@@ -71,7 +71,7 @@ def test_an_interruption_while_jobs_queue(batch, start, until, small):
         "sweep", "run", "small.toml", "--cluster", "night", "--workers", 3, cwd=small.parent
     )
     until(lambda: batch.told.count("submitted") == 2 or run.poll() is not None)
-    assert "Waiting for the first worker of night" in run.stderr.readline()
+    until(lambda: "first worker of night" in run.stderr.readline() or run.poll() is not None)
     run.send_signal(signal.SIGINT)
     printed, errors = run.finish()
     assert run.returncode == 4, errors

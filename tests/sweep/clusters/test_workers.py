@@ -10,6 +10,7 @@ from dask_processes import DASK
 from distributed import Client
 from study_runs import write
 from study_text import one_experiment
+from waiting import without_progress
 from written_stores import accept
 
 import sweep
@@ -67,7 +68,7 @@ def test_a_worker_that_does_not_see_the_store_is_refused(
     with Client(scheduler) as client:
         until(lambda: client.nthreads())
     done = command(long_study, "run", "long.toml", "--scheduler", scheduler, code=2)
-    (message,) = done.stderr.splitlines()
+    (message,) = without_progress(done.stderr)
     assert "the worker tcp://127.0.0.1:" in message and "does not see the store" in message
     assert "s3://" in message
     assert [file.name for file in long_study.iterdir()] == ["long.toml"]

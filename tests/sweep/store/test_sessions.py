@@ -8,6 +8,7 @@ import zarr
 from dask_processes import DASK, await_scheduler
 from distributed import Client
 from study_text import one_experiment
+from waiting import without_progress
 
 import sweep
 
@@ -30,7 +31,7 @@ def test_a_worker_of_another_version_is_refused(long_study, start, until, called
     with Client(address) as client:
         until(lambda: client.scheduler_info()["workers"])
     done = called(long_study, "run", "long.toml", "--scheduler", address)
-    (message,) = done.stderr.splitlines()
+    (message,) = without_progress(done.stderr)
     assert done.returncode == 2
     assert "the worker tcp://127.0.0.1:" in message and "version" in message
     assert [file.name for file in long_study.iterdir()] == ["long.toml"]
