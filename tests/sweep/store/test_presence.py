@@ -10,7 +10,7 @@ from waiting import until
 
 import sweep
 
-STUDY = LONG.replace("random = 68", "random = 500")  # half a minute of work
+STUDY = LONG.replace("random = 68", "random = 2000")  # some minutes of work
 
 
 def deleted(store):
@@ -63,4 +63,4 @@ def test_a_store_that_is_lost_is_said_to_be(tmp_path, called, change):
         shutil.rmtree(store, ignore_errors=True)
         store.with_name("elsewhere.zarr").rename(store)
         (progress,) = sweep.status(store)
-        assert progress.runs == 1000 > progress.done
+        assert progress.runs == 4000 > progress.done
