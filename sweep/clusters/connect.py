@@ -170,11 +170,15 @@ def _close(starting: Future[Any], profile: Profile) -> None:
     """Close a cluster that was started, with its running and queued jobs."""
     if starting.exception() is not None:
         return
+
+    def close() -> None:
+        with contextlib.suppress(TimeoutError, AssertionError):
+            starting.result().close()
+
     if profile.kind == LOCAL:  # without waiting for its workers to end
-        threading.Thread(target=starting.result().close).start()
-        return
-    with contextlib.suppress(TimeoutError, AssertionError):
-        starting.result().close()
+        threading.Thread(target=close).start()
+    else:
+        close()
 
 
 def _waiting_message(profile: Profile) -> str:
