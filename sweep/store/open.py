@@ -258,8 +258,7 @@ def _with_records_and_labels(
             # The fast path, since otherwise pandas would copy each label.
             given = variable.dims, data, variable.attrs, variable.encoding
             found[name] = xr.Variable(*given, fastpath=True)
-    dataset = dataset.assign({name: found[name] for name in dataset.data_vars if name in found})
-    dataset = dataset.assign_coords({name: found[name] for name in dataset.coords if name in found})
+    dataset = dataset.assign(found)
     status, counts = dataset["status"].values, dataset[variables.SAMPLE_COUNT.name].values
     computed = are_runs_computed_to_sample(counts, status, dataset.sizes["time"])
     status[~computed] = variables.PENDING  # including runs that are to be extended
