@@ -41,7 +41,7 @@ from sweep.clusters.spec import cluster_spec_from_arguments
 from sweep.clusters.stop_request import TIME_IS_UP
 from sweep.errors import Interrupted
 from sweep.store import diff
-from sweep.store.open import open_study
+from sweep.store.commit.ledger import check_files_are_there
 from sweep.store.progress import status
 from sweep.store.store import Store
 from sweep.store.stored_studies import resolve_study_and_store
@@ -55,7 +55,6 @@ from sweep.text import count_with_noun
 
 if TYPE_CHECKING:
     import pandas
-    import xarray as xr
     from distributed import Client
 
     from integrators.method import Integrator
@@ -95,6 +94,8 @@ class OutOfBudget(Exception):
 
 
 # --- bounds on errors -----------------------------------------------------------------------------
+
+ValuesOf = Callable[[str], NDArray[Any]]  # of runs in the array with a name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,24 +153,24 @@ class Bound:
         """A value of the error with its unit, for messages."""
         return f"{value:{digits}} {self.units}".removesuffix(" 1")
 
-    def largest_errors(self, dataset: xr.Dataset, every_step: bool) -> NDArray[np.float64]:
+    def largest_errors(self, values: ValuesOf, every_step: bool) -> NDArray[np.float64]:
         """The largest error of each run; that of the energy is over steps, if recorded.
 
         Infinite if the run failed, or an error is not finite.
         """
         ending = "_abs_max" if every_step and self.error == ENERGY else ""
         names = [f"{name}_error{ending}" for name in self.quantities] or [self.error]
-        found = np.abs([dataset[name].values[:, 1:] for name in names]).max(axis=(0, 2))
-        ended = np.isfinite(found) & (dataset["status"].values <= 0)
+        found = np.abs([values(name)[:, 1:] for name in names]).max(axis=(0, 2))
+        ended = np.isfinite(found) & (values("status") <= 0)
         largest: NDArray[np.float64] = np.where(ended, found, np.inf)
         return largest
 
-    def round_off(self, dataset: xr.Dataset) -> float:
+    def round_off(self, values: ValuesOf) -> float:
         """Error from rounding the quantities by half a unit in the last place.
 
         For errors of states, whose rows have norms of about 1, it is that of the number 1.
         """
-        sizes = [np.abs(dataset[name].values[:, 0]).max() for name in self.columns]
+        sizes = [np.abs(values(name)[:, 0]).max() for name in self.columns]
         return float(np.finfo(float).eps / 2 * max(sizes, default=1.0))
 
 
@@ -430,7 +431,8 @@ class Bench:
             if not outcome.complete:
                 stopped = outcome.stopped
                 raise OutOfBudget if stopped == TIME_IS_UP else Interrupted(stopped)
-        return self._trials(part, asked, expand_experiment(study.experiments[0]), before)
+        with self.store.naming_damage():
+            return self._trials(part, asked, expand_experiment(study.experiments[0]), before)
 
     def keep_study(self) -> None:
         """Make all runs of this search the study of the store, which may have that of another."""
@@ -501,22 +503,27 @@ class Bench:
         ]
         ids = table.run_id.reshape(table.experiment.repeat, -1, len(table.starts))
         ids = ids[:, :, np.concatenate(counts)]
-        dataset = open_study(self.store)[part.name].to_dataset().set_index(run="run_id")
-        dataset = dataset.sel(run=ids.ravel())
-        if variables.REFERENCE_ERROR in dataset:
-            known = dataset[variables.REFERENCE_ERROR].values[dataset["status"].values <= 0]
-            self._check_references(dataset["time"].values, known)
+        store = self.store.anew()
+        check_files_are_there(store, part.name)
+        arrays = store.arrays_of_group(part.name, store.unfolded(part.name))
+        row_of = {run_id: row for row, run_id in enumerate(arrays["run_id"].values())}
+        rows = np.array([row_of[run_id] for run_id in ids.ravel()])
+
+        def values(name: str) -> NDArray[Any]:
+            return arrays[name].read_rows(rows)
+
+        if variables.REFERENCE_ERROR in arrays:
+            known = values(variables.REFERENCE_ERROR)[values("status") <= 0]
+            self._check_references(arrays["time"].values(), known)
         # Axes: repeats, sizes of candidates, starts.
-        cpu_time, steps = (
-            dataset[name].values.reshape(ids.shape) for name in ("cpu_time", "steps")
-        )
+        cpu_time, steps = (values(name).reshape(ids.shape) for name in ("cpu_time", "steps"))
         cpu_time = np.median(np.sort(cpu_time, axis=0), axis=2)
         errors = {
-            own.error: own.largest_errors(dataset, self.every_step).reshape(ids.shape)[0]
+            own.error: own.largest_errors(values, self.every_step).reshape(ids.shape)[0]
             for own in self.bounds
         }
         ratios = np.max([errors[bound.error] / bound.most for bound in self.bounds], axis=0)
-        round_off = max(bound.round_off(dataset) / bound.most for bound in self.bounds)
+        round_off = max(bound.round_off(values) / bound.most for bound in self.bounds)
         pairs = [(candidate, amount) for candidate, of in asked.items() for amount in of]
         found = []
         for at, (candidate, amount) in enumerate(pairs):
