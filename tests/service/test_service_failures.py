@@ -47,16 +47,16 @@ def ended(command, tmp_path_factory):
     return place, command(place, "run", "failures.toml", code=3).stdout
 
 
-def datasets(place):
-    return {
-        name: node.to_dataset().load()
-        for name, node in sweep.open_study(place / "failures.zarr").children.items()
-    }
+@pytest.fixture(scope="module")
+def datasets(ended):
+    """The experiments by name, in memory."""
+    tree = sweep.open_study(ended[0] / "failures.zarr")
+    return {name: node.to_dataset().load() for name, node in tree.items()}
 
 
-def test_the_summary_says_how_many_and_why(ended):
-    place, printed = ended
-    pendulum, bodies = datasets(place)["pendulum"], datasets(place)["bodies"]
+def test_the_summary_says_how_many_and_why(ended, datasets):
+    _, printed = ended
+    pendulum, bodies = datasets["pendulum"], datasets["bodies"]
     count = {name: int((bodies.status == value).sum()) for name, value in STATUS.items()}
     assert (pendulum.status == STATUS["not_converged"]).sum() == 4
     assert (pendulum.status == STATUS["not_finite"]).sum() == 4
@@ -69,14 +69,13 @@ def test_the_summary_says_how_many_and_why(ended):
     assert "Complete: 38 runs" in printed
 
 
-def test_status_says_which(ended, command):
+def test_status_says_which(ended, datasets, command):
     place, _ = ended
     found = json.loads(
         command(place, "status", "failures.zarr", "--failures", "--json").stdout,
         parse_constant=lambda name: pytest.fail(f"{name} is no JSON"),
     )
-    tables = datasets(place)
-    failed = {name: table.isel(run=(table.status > 0).values) for name, table in tables.items()}
+    failed = {name: table.isel(run=(table.status > 0).values) for name, table in datasets.items()}
     assert {e["experiment"]: e["failed"] for e in found["experiments"]} == {
         name: table.sizes["run"] for name, table in failed.items()
     }
@@ -91,11 +90,10 @@ def test_status_says_which(ended, command):
     ]
 
 
-def test_nan_from_where_it_stopped_and_the_others_untouched(ended):
+def test_nan_from_where_it_stopped_and_the_others_untouched(datasets):
     """In lanes beside runs that fail, each run has the bits it has alone."""
-    place, _ = ended
     for name, table in run_tables(STUDY).items():
-        experiment, dataset = table.experiment, datasets(place)[name]
+        experiment, dataset = table.experiment, datasets[name]
         meanings = dict(
             zip(
                 dataset.status.attrs["flag_values"],

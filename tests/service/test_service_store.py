@@ -79,12 +79,27 @@ def tables():
     return run_tables(STUDY)
 
 
-def every_run(table, dataset):
-    """The system, the integrator, the initial state and the row of each run."""
-    for i in range(table.size):
-        entry = table.experiment.integrators[table.integrator_index[i]]
-        system = table.systems[table.system_index[i]]
-        yield system, entry.integrator(), table.initial_state(i), dataset.isel(run=i)
+@pytest.fixture(scope="module")
+def datasets(store):
+    """The experiments by name, in memory."""
+    return {name: node.to_dataset().load() for name, node in sweep.open_study(store).items()}
+
+
+@pytest.fixture(scope="module")
+def every_run(datasets, tables):
+    """The system, the integrator, the initial state and the row of each run, by experiment."""
+    return {
+        name: [
+            (
+                table.systems[table.system_index[i]],
+                table.experiment.integrators[table.integrator_index[i]].integrator(),
+                table.initial_state(i),
+                datasets[name].isel(run=i),
+            )
+            for i in range(table.size)
+        ]
+        for name, table in tables.items()
+    }
 
 
 def integrated(table, system, method, state, row, samples=None):
@@ -136,9 +151,8 @@ def test_open_study_shows_experiments_alone_and_loads_what_is_small(store):
     assert is_loaded["status"] and is_loaded["step_size"] and not is_loaded["energy"]
 
 
-def test_strings_are_coordinates_alone(store):
-    for name in NAMES:
-        dataset = sweep.open_study(store)[name].to_dataset()
+def test_strings_are_coordinates_alone(datasets):
+    for dataset in datasets.values():
         assert all(array.dtype.kind in "fi" for array in dataset.data_vars.values())
         labels = {"run_id", "integrator", "initial_condition", "ensemble"}
         assert labels <= set(dataset.coords)
@@ -167,8 +181,8 @@ def test_a_flipped_bit_is_not_read_as_data(store, tmp_path, name):
         zarr.open_array(copy, path=name, mode="r")[:]
 
 
-def test_attributes_say_what_was_run(store, tables):
-    pendulum = sweep.open_study(store)["pendulum"].attrs
+def test_attributes_say_what_was_run(datasets, tables):
+    pendulum = datasets["pendulum"].attrs
     experiment = tables["pendulum"].experiment
     assert json.loads(pendulum["experiment"]) == json.loads(json.dumps(experiment.expanded()))
     methods = json.loads(pendulum["integrators"])
@@ -182,8 +196,8 @@ def test_attributes_say_what_was_run(store, tables):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_coordinates_are_those_of_the_run_table(store, tables, name):
-    dataset, table = sweep.open_study(store)[name].to_dataset(), tables[name]
+def test_coordinates_are_those_of_the_run_table(datasets, tables, name):
+    dataset, table = datasets[name], tables[name]
     columns = ("run_id", "integrator", "step_size", "initial_condition", "ensemble")
     for column in (*columns, *table.scan):
         assert dataset[column].values.tolist() == table.column(column).tolist(), column
@@ -197,15 +211,14 @@ def test_coordinates_are_those_of_the_run_table(store, tables, name):
         assert np.isnan(stored[len(start) :]).all()
 
 
-def test_scanned_axes(store):
-    tree = sweep.open_study(store)
-    assert set(tree["pendulum"].gravity.values) == {1.0, 9.81}
-    assert tree["pendulum"].gravity.attrs["units"] == "m s-2"
-    assert set(tree["ragged"]["count"].values) == {1, 2, 3}
-    assert list(tree["bodies"].mass.values) == ["equal", "one heavy"]
-    assert list(tree["pendulum"].row.values) == ["q0", "q1", "omega0", "omega1"]
-    assert list(tree["pendulum"].component.values) == ["x", "y", "z"]
-    assert tree["ragged"].sizes["row"] == 6
+def test_scanned_axes(datasets):
+    assert set(datasets["pendulum"].gravity.values) == {1.0, 9.81}
+    assert datasets["pendulum"].gravity.attrs["units"] == "m s-2"
+    assert set(datasets["ragged"]["count"].values) == {1, 2, 3}
+    assert list(datasets["bodies"].mass.values) == ["equal", "one heavy"]
+    assert list(datasets["pendulum"].row.values) == ["q0", "q1", "omega0", "omega1"]
+    assert list(datasets["pendulum"].component.values) == ["x", "y", "z"]
+    assert datasets["ragged"].sizes["row"] == 6
 
 
 def test_five_lines_of_xarray(store):
@@ -223,10 +236,9 @@ def test_five_lines_of_xarray(store):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_states_are_those_of_integrate_to_the_last_bit(store, tables, name):
-    dataset, table = sweep.open_study(store)[name].to_dataset().load(), tables[name]
-    for system, method, start, row in every_run(table, dataset):
-        run = integrated(table, system, method, start, row)
+def test_states_are_those_of_integrate_to_the_last_bit(every_run, tables, name):
+    for system, method, start, row in every_run[name]:
+        run = integrated(tables[name], system, method, start, row)
         stored = row.state.values
         assert stored[:, : system.rows].tobytes() == run.states.tobytes()
         assert np.isnan(stored[:, system.rows :]).all()
@@ -239,9 +251,9 @@ def test_states_are_those_of_integrate_to_the_last_bit(store, tables, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_quantities_are_those_of_the_states_to_the_last_bit(store, tables, name):
-    dataset, table = sweep.open_study(store)[name].to_dataset().load(), tables[name]
-    for system, method, start, row in every_run(table, dataset):
+def test_quantities_are_those_of_the_states_to_the_last_bit(every_run, tables, name):
+    table = tables[name]
+    for system, method, start, row in every_run[name]:
         problem = method.bind(system)
         steps = int(row.steps) // table.experiment.samples
         batch = run_batch(
@@ -283,9 +295,9 @@ def in_q_omega(dataset):
     return dataset.query(run="integrator != 'rk4 on q, qdot'")
 
 
-def test_energy_and_momentum_of_the_pendulum_by_hand(store, tables):
+def test_energy_and_momentum_of_the_pendulum_by_hand(datasets):
     """T + V with V = −Σ m_i g z_i, z_i the sum of the links above; about the vertical e3."""
-    dataset = in_q_omega(sweep.open_study(store)["pendulum"].to_dataset().load())
+    dataset = in_q_omega(datasets["pendulum"])
     q, omega = np.split(dataset.state.values, 2, axis=2)
     velocity = np.cumsum(np.cross(omega, q), axis=2)
     position = np.cumsum(q, axis=2)
@@ -301,9 +313,9 @@ def test_energy_and_momentum_of_the_pendulum_by_hand(store, tables):
     np.testing.assert_allclose(dataset.tangency_error, slope, rtol=0, atol=rounding)
 
 
-def test_statistics_are_over_every_step_of_the_interval_that_ends_there(store, tables):
-    dataset, table = sweep.open_study(store)["pendulum"].to_dataset().load(), tables["pendulum"]
-    for system, method, start, row in every_run(table, dataset):
+def test_statistics_are_over_every_step_of_the_interval_that_ends_there(every_run, tables):
+    table = tables["pendulum"]
+    for system, method, start, row in every_run["pendulum"]:
         if row.integrator == "rk4 on q, qdot":
             continue
         every = int(row.steps)
@@ -320,12 +332,13 @@ def test_statistics_are_over_every_step_of_the_interval_that_ends_there(store, t
             "unit_length_error_mean": length.reshape(error.shape).mean(axis=1),
         }
         for name, values in expected.items():
-            assert np.isnan(row[name][0])
-            np.testing.assert_allclose(row[name][1:], values, rtol=1e-9, atol=2e-14, err_msg=name)
+            stored = row[name].values
+            assert np.isnan(stored[0])
+            np.testing.assert_allclose(stored[1:], values, rtol=1e-9, atol=2e-14, err_msg=name)
 
 
-def test_statistics_only_where_they_are_asked_for(store):
-    bodies = sweep.open_study(store)["bodies"].to_dataset()
+def test_statistics_only_where_they_are_asked_for(datasets):
+    bodies = datasets["bodies"]
     assert not [
         name for name in bodies if name.endswith(("_mean", "_max", "_min")) and "_error" in name
     ]
@@ -334,25 +347,23 @@ def test_statistics_only_where_they_are_asked_for(store):
 
 
 @pytest.mark.parametrize("name", ["pendulum", "ragged"])
-def test_errors_are_those_against_the_reference(store, tables, name):
-    dataset, table = sweep.open_study(store)[name].to_dataset().load(), tables[name]
-    dop853 = integrators.get("dop853")
-    experiment, known = table.experiment, {}
-    for i, (system, _, start, row) in enumerate(every_run(table, dataset)):
+def test_errors_are_those_against_the_reference(every_run, tables, name):
+    table, dop853, known = tables[name], integrators.get("dop853"), {}
+    upto = 3 if name == "pendulum" else 6
+    for i, (system, _, start, row) in enumerate(every_run[name]):
         key = table.system_index[i], table.start_index[i]
         if key not in known:
             fine, coarse = (
                 integrators.integrate(
                     system, dop853, start, tolerance=tolerance,
-                    duration=experiment.duration, samples=experiment.samples,
+                    duration=table.experiment.times[upto - 1], samples=upto - 1,
                 ).states
                 for tolerance in (1e-12, 1e-11)
             )  # fmt: skip
             known[key] = fine, np.linalg.norm((fine - coarse).reshape(len(fine), -1), axis=1)
         fine, own = known[key]
-        q, omega = np.split(row.state.values[:, : system.rows] - fine, 2, axis=1)
+        q, omega = np.split(row.state.values[:upto, : system.rows] - fine, 2, axis=1)
         position, velocity = (np.sqrt(np.sum(d**2, axis=(1, 2))) for d in (q, omega))
-        upto = 3 if name == "pendulum" else 6
         expected = {
             "position_error": position,
             "velocity_error": velocity,
@@ -360,8 +371,9 @@ def test_errors_are_those_against_the_reference(store, tables, name):
             "reference_error": own,
         }
         for key, values in expected.items():
-            np.testing.assert_allclose(row[key][:upto], values[:upto], rtol=1e-12, err_msg=key)
-            assert np.isnan(row[key][upto:]).all()
+            stored = row[key].values
+            np.testing.assert_allclose(stored[:upto], values, rtol=1e-12, err_msg=key)
+            assert np.isnan(stored[upto:]).all()
         assert row.reference_error[1] < 1e-9 < row.global_error[1]
 
 
