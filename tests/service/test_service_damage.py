@@ -74,18 +74,21 @@ def seen(arrays):
 
 def test_whichever_file_has_a_flipped_bit_it_is_found(copy):
     names = [file for file in files_of(copy) if file.suffix != ".json" and file.stat().st_size]
-    for file in names:
-        content = file.read_bytes()
-        flip(file)
-        assert any("checksum" in finding.text for finding in sweep.verify(copy)), file
-        file.write_bytes(content)
+    for some in (names[::2], names[1::2]):
+        contents = [file.read_bytes() for file in some]
+        for file in some:
+            flip(file)
+        found = {finding.path for finding in sweep.verify(copy) if "checksum" in finding.text}
+        assert found == {*some}
+        for file, content in zip(some, contents, strict=True):
+            file.write_bytes(content)
     assert len(names) > 60 and sweep.verify(copy) == []
 
 
 @pytest.mark.slow
 def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, tmp_path, seen):
     known, found = seen(whole), 0
-    for name in (file.relative_to(whole) for file in files_of(whole)[::2]):
+    for name in (file.relative_to(whole) for file in files_of(whole)[::5]):
         if len(name.parts) == 1:  # of the root's metadata there is no copy
             continue
         copy = shutil.copytree(whole, tmp_path / "test.zarr")
@@ -96,7 +99,7 @@ def test_whichever_file_is_gone_it_is_found_and_mended_or_nobody_sees_it(whole, 
         else:
             assert seen(copy) == known, name
         shutil.rmtree(copy)
-    assert found > 60
+    assert found > 20
 
 
 @pytest.mark.parametrize(
