@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from study_runs import stored
+from study_runs import many_experiments, stored
 from study_text import one_experiment, problems
 
 import integrators
@@ -104,12 +104,10 @@ def test_runs_that_fail_have_none(tree):
 WITHOUT = {"integrators": '"rk4"', "step_size": "[0.1]", "initial_condition": '"lee"'}
 
 
-def test_a_runs_steps_and_results_are_without_it(cluster, tmp_path_factory):
-    plain, measured = (
-        stored(one_experiment(**WITHOUT, record=record), cluster, tmp_path_factory.mktemp("own"))
-        for record in ('["energy"]', '["energy", "reversal_error"]')
-    )
-    plain, measured = plain["only"], measured["only"]
+def test_a_runs_steps_and_results_are_without_it(cluster, tmp_path):
+    records = {"plain": '["energy"]', "measured": '["energy", "reversal_error"]'}
+    text = many_experiments({name: {"record": own} for name, own in records.items()}, **WITHOUT)
+    plain, measured = stored(text, cluster, tmp_path).values()
     assert measured["run_id"].values.tolist() == plain["run_id"].values.tolist()
     for name in ("steps", "evaluations", "energy"):
         np.testing.assert_array_equal(measured[name], plain[name])

@@ -123,13 +123,6 @@ def test_bits_of_references(copy, whole, check_same):
     check_same(whole, copy)
 
 
-def test_a_committed_row_without_values_is_computed_again(copy, whole, cluster, assert_same_runs):
-    zarr.open_group(copy / "only", mode="r+", use_consolidated=False)["energy"][1] = float("nan")
-    assert sweep.repair(copy).marked == {"only": 1} and sweep.verify(copy) == []
-    run(TEXT, copy, cluster)
-    assert_same_runs(whole, copy, "only")
-
-
 def test_a_file_of_results_that_is_gone(copy, command):
     """The plain commands see it, too."""
     (file,) = chunks(copy / "only/state")
