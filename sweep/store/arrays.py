@@ -133,6 +133,7 @@ def configure_zarr() -> None:
             "array.write_empty_chunks": True,
             "threading.max_workers": 1,
             "codec_pipeline.path": pipeline,
+            "json_indent": None,  # Python encodes JSON with one far more slowly
         }
     )
     warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")

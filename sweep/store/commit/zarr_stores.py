@@ -3,7 +3,6 @@
 Data that zarr cannot read or decode raise `Damaged`, with the names of store, array and chunk.
 """
 
-import asyncio
 import contextlib
 import copy
 import json
@@ -94,12 +93,13 @@ class PlaceStore(WrapperStore[ZarrStore]):
             if isinstance(self._store, MemoryStore) and not key.endswith(METADATA):
                 found = read_bytes_or_none(self.place / key)
                 return None if found is None else prototype.buffer.from_bytes(found)
-            data = await self._store.get(key, prototype, byte_range)
-            if data is None and isinstance(self._store, LocalStore):
-                read_bytes_or_none(
-                    self._store.root / key
-                )  # raises if it is a directory, unlike zarr
-            elif data is not None and key.endswith(METADATA):
+            if isinstance(self._store, LocalStore):  # without a thread for each file
+                data = self._store.get_sync(key, prototype=prototype, byte_range=byte_range)
+                if data is None:
+                    read_bytes_or_none(self.place / key)  # raises if it is a directory, unlike zarr
+            else:
+                data = await self._store.get(key, prototype, byte_range)
+            if data is not None and key.endswith(METADATA):
                 json.loads(data.to_bytes())
         except NotADirectoryError:  # zarr looks for arrays in all that a group contains
             return None
@@ -117,7 +117,7 @@ class PlaceStore(WrapperStore[ZarrStore]):
         data, is_chunk = value.to_bytes(), CHUNK_KEY.fullmatch(key)
         if self._check is not None:
             self._check_writable()
-            await asyncio.to_thread(put_durably, self.place / key, data, self._check)
+            put_durably(self.place / key, data, self._check)
         elif is_chunk:
             write_new_file(Path(str(self.place), key), data)
         else:
