@@ -4,56 +4,25 @@
 ``--everything`` adds those that are marked slow; ``-m slow`` runs these alone, and a test that is
 named by its id runs in any case.
 
-A test that asks for an argument in `GENERATED` runs for all that is registered.
+What collects and runs tests is in `collecting`: the process that shares them out needs none of it.
 """
 
 import compileall
-import functools
-import gc
-import multiprocessing
-import operator
 import os
-import resource
+import shutil
 import sys
-import threading
 from pathlib import Path
 
-import cases
-import hypothesis
-import pytest
-
-from integrators.compiler import kernels
 from integrators.compiler.cache_directory import cache_root
-from integrators.stepping import loop
 
-hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
-hypothesis.settings.load_profile("repeatable")  # compiling takes time, and a test must not flicker
 sys.dont_write_bytecode = False  # rewriting the assertions takes every process seconds
-gc.disable()  # until all is collected: it finds nothing there
 
 ROOT = Path(__file__).parents[1]
-FORKS = multiprocessing.get_context("fork")
-pytest_plugins = ("service_fixtures",)
-
-GENERATED = {
-    "case": cases.cases,
-    "mechanical_case": cases.mechanical_cases,
-    "spin_case": cases.spin_cases,
-    "covering": cases.covering_pairings,
-    "costly": cases.costly_pairings,
-    "with_new_kernels": cases.kernel_pairings,
-    "in_lanes": cases.lane_pairings,
-    "symmetric_pairing": cases.symmetric_pairings,
-    "adaptive_pairing": cases.adaptive_pairings,
-    "reversible_pairing": cases.reversible_pairings,
-    "promise": cases.promises,
-}
-CHEAP = {  # where it is not the item that says so
-    "costly": cases.is_usual,
-    "in_lanes": operator.attrgetter("cheap_in_lanes"),
-    "symmetric_pairing": cases.covers,
-    "reversible_pairing": cases.covers,
-    "promise": cases.covers,
+MEMORY, ROOM = Path("/dev/shm"), 8_000_000_000  # a file system in memory, and what is free there
+QUIET = {  # what Dask measures of itself: otherwise clusters that wait take as long as many tests
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
 }
 
 
@@ -64,26 +33,23 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Compile the sources, and have one kernel cache: every process would for itself.
 
-    Where Python may write no bytecode, and where the home directory cannot be written. No loop is
-    compiled with all that it calls into it, which is faster to run, for seconds; but those of
-    `cases.with_own_loops`, and in processes that are executed, not forked (see `forking`).
+    Where Python may write no bytecode, and where the home directory cannot be written. Keep
+    clusters quiet, and the tests' files in memory where it has room: stores are many small files.
+    There they are files as on a disk, but a journal that all processes share is not waited for.
     """
-    chosen = any("::" in name for name in config.args)
-    cases.everything = bool(_has_second_stage(config) or chosen)
-    loop.FEW_ROWS = 0
-    if not hasattr(config, "workerinput"):
+    option = config.option
+    if not hasattr(config, "workerinput"):  # which has these variables
+        os.environ.update(QUIET)
+        if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
         for package in ("integrators", "systems", "sweep"):
             compileall.compile_dir(ROOT / package, quiet=2)
         cache_root()
-    else:
-        kernels.Kernel._compile = _in_a_fork(kernels.Kernel._compile)
-
-
-def pytest_generate_tests(metafunc):
-    for argument, make in GENERATED.items():
-        if argument in metafunc.fixturenames:
-            is_cheap = CHEAP.get(argument, operator.attrgetter("cheap"))
-            metafunc.parametrize(argument, cases.parameters(make(), is_cheap))
+    if option.dist == "no" or option.collectonly:
+        chosen = any("::" in name for name in config.args)
+        option.everything = bool(_has_second_stage(config) or chosen)
+        for plugin in ("collecting", "service_fixtures"):
+            config.pluginmanager.import_plugin(plugin)
 
 
 def _has_second_stage(config):
@@ -94,135 +60,3 @@ def _has_second_stage(config):
 def pytest_xdist_auto_num_workers(config):
     """A process for each core; in the second stage two more, since many tests wait for others."""
     return len(os.sched_getaffinity(0)) + 2 * _has_second_stage(config)
-
-
-MOST_LINES = 24  # of a failing test that are printed, with those about it 30
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    """Print the first and the last lines of a long failure, unless another style is asked for."""
-    report = yield
-    told = getattr(report.longrepr, "chain", None)
-    if told and item.config.option.tbstyle == "short":
-        traceback, crash, _ = told[-1]
-        told[:] = [(traceback, crash, None)]
-        traceback.reprentries[:] = traceback.reprentries[-2:]
-        for entry in traceback.reprentries:
-            if len(entry.lines) > MOST_LINES // 2:
-                quarter = MOST_LINES // 4
-                entry.lines[:] = [*entry.lines[:quarter], "…", *entry.lines[-quarter:]]
-        if crash:
-            crash.message = crash.message.partition("\n")[0]
-    return report
-
-
-# Files whose tests take longest, or wait longest, are first of their kind.
-COMPUTING = ("properties/test_precise_runs", "properties", "integrators", "systems")
-WAITING = (
-    "sweep/plugins/test_wrong_plugins", "guide", "service", "sweep/clusters", "sweep/store/buckets",
-    "sweep/campaign", "",
-)  # fmt: skip
-
-
-def pytest_collection_modifyitems(config, items):
-    """Leave out the slow tests; let files that compute and files that wait take turns.
-
-    So no core is idle while processes wait, and none ends long before others.
-    """
-    if not cases.everything:
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-    places = {}
-    for path in dict.fromkeys(item.path for item in items):
-        name = path.relative_to(ROOT / "tests").as_posix()
-        kind = COMPUTING if name.startswith(COMPUTING) else WAITING
-        rank = next(rank for rank, start in enumerate(kind) if name.startswith(start))
-        places.setdefault(kind, []).append((rank, path))
-    turns = {
-        path: number / len(files)
-        for files in places.values()
-        for number, (_, path) in enumerate(sorted(files))
-    }
-    items.sort(key=lambda item: turns[item.path])
-
-
-MOST_MEMORY = 1.0e9  # bytes of a process that compiles one more kernel itself
-
-
-def pytest_collection_finish(session):
-    """Compile what the tests of cases and pairings need, shared among as many processes as cores.
-
-    In forks of each, which give the memory back: the process itself loads what it uses.
-    """
-    gc.freeze()  # what was collected stays, and is not looked through again
-    process = getattr(session.config, "workerinput", None)
-    if process is not None and not session.config.option.collectonly:
-        compilings = {}
-        for item in session.items:
-            if hasattr(item, "callspec"):
-                for argument, value in item.callspec.params.items():
-                    compilings |= cases.compilings(value, argument)
-        number = int(process["workerid"].removeprefix("gw"))
-        count = min(process["workercount"], len(os.sched_getaffinity(0)))
-        # Scalars and lanes in turn: they share nothing.
-        labels = sorted(compilings)[number::count] if number < count else []
-        own, begun = [compilings[label] for label in labels], FORKS.Value("i", 0, lock=False)
-        while begun.value < len(own):
-            _fork(_compile, own, begun)
-    gc.set_threshold(50_000, 20, 50)  # Dask is called back at each collection
-    gc.enable()
-
-
-def _fork(function, *arguments):
-    """Call a function in a fork, and wait for its end."""
-    fork = FORKS.Process(target=function, args=arguments)
-    fork.start()
-    fork.join()
-
-
-def _compile(compilings, begun):
-    """Compile in turn from the one that nobody has begun, until much memory is used."""
-    while begun.value < len(compilings):
-        begun.value += 1
-        compilings[begun.value - 1]()
-        gc.collect()
-        gc.freeze()  # what the next one shares is not looked through again
-        if _memory() > MOST_MEMORY:
-            break
-
-
-def _memory():
-    """The most bytes that this process had."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-class _Missing(Exception):
-    """A kernel is to be compiled, since the disk cache lacks it."""
-
-
-def _refuse(name):
-    raise _Missing
-
-
-def _in_a_fork(compile_kernel):
-    """A `Kernel._compile` that compiles in a fork where the process has become large.
-
-    LLVM keeps five times as much memory of a kernel that it compiled as of one that was loaded from
-    the disk cache. But a fork compiles once more what kernels share.
-    """
-    process = os.getpid()  # not its forks, which are to end soon
-
-    @functools.wraps(compile_kernel)
-    def compiled(kernel, element):
-        is_main = threading.current_thread() is threading.main_thread()
-        if _memory() > MOST_MEMORY and os.getpid() == process and is_main:
-            try:
-                with kernels.checking(kernels._check.get(), _refuse):
-                    return compile_kernel(kernel, element)
-            except _Missing:
-                _fork(compile_kernel, kernel, element)
-        return compile_kernel(kernel, element)
-
-    return compiled

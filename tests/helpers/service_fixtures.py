@@ -1,7 +1,6 @@
 """What the tests of the service share: a cluster, the command, and stores read with plain zarr.
 
-What takes long to import is imported where it is used: the process that shares out the tests to
-others uses none of it, and these wait for it.
+What takes long to import is imported where it is used: few tests use all of it.
 """
 
 import contextlib
@@ -11,7 +10,6 @@ import hashlib
 import importlib.metadata
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,26 +29,6 @@ from integrators.stepping import loop
 
 PROGRAMS = Path(sys.executable).parent
 TIMES = ("cpu_time", "wall_time", "environment")  # which runs may have, and be the same
-MEMORY, ROOM = Path("/dev/shm"), 8_000_000_000  # a file system in memory, and what is free there
-ROOT = "PYTEST_DEBUG_TEMPROOT"
-QUIET = {  # what Dask measures of itself: otherwise clusters that wait take as long as many tests
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
-    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
-}
-
-
-def pytest_configure(config):
-    """Keep clusters quiet, and the tests' files in memory where it has room.
-
-    Stores are many small files. In memory they are files as on a disk, but a journal that all
-    processes share is not waited for.
-    """
-    if hasattr(config, "workerinput"):
-        return  # which has these variables
-    os.environ.update(QUIET)
-    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
-        os.environ.setdefault(ROOT, str(MEMORY))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,7 +43,7 @@ def own_configuration(tmp_path_factory):
 def brief_probes():
     """Probes that measure little, once: a plan need not be good to be tried.
 
-    Their kernels are compiled in this process alone, as `conftest.pytest_configure` has it.
+    Their kernels are compiled in this process alone, as `collecting.pytest_configure` has it.
     """
     from sweep.campaign import plan, probe
 
