@@ -24,7 +24,7 @@ for pairing in (*pairings(), *adaptive_pairings()):
     if str(pairing) not in chosen: continue
     if isinstance(pairing, Pairing):
         assert pairing.problem.advance.scalar is pairing.problem.advance.function
-        run = pairing.batch([pairing.case.state], steps=2, samples=2)
+        run = pairing.batch([pairing.case.state], steps=1, samples=2)
     else:
         run = pairing.run(1e-3, samples=3, scales=0.1)
     for part in ("states", "statistics", "report", "step_sizes"):
@@ -56,7 +56,7 @@ def test_compiled_kernels_equal_plain_python(tmp_path, stage):
     subprocess.run(command, env=environment, check=True, timeout=HANG, input=names, text=True)
     plain = np.load(file)
     assert len(plain.files) == 3 * len(fixed) + 4 * len(adaptive) > 100
-    runs = {str(p): p.batch([p.case.state], steps=2, samples=2) for p in fixed}
+    runs = {str(p): p.batch([p.case.state], steps=1, samples=2) for p in fixed}
     runs |= {str(p): p.run(1e-3, samples=3, scales=0.1) for p in adaptive}
     for name in plain.files:
         pairing, _, part = name.rpartition(" ")

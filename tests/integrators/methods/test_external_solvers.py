@@ -56,10 +56,12 @@ def test_another_process_goes_on_where_it_stood(name, statistics, monkeypatch):
         problem = integrators.get(name).bind(SYSTEM)
         return run_adaptive(problem, START[None], times, 1e-5, statistics, **given)
 
-    whole = run(TIMES)
+    times = TIMES[:6]
+    whole = run(times)
+    assert whole.counters["steps"][0] > 25
     states, first, checkpoints = [whole.states[:, :1]], 0, None
-    while first < 20:
-        part = run(TIMES[first:], checkpoints=checkpoints, most=5)
+    while first < 5:
+        part = run(times[first:], checkpoints=checkpoints, most=5)
         checkpoints, first = part.checkpoints, first + part.states.shape[1] - 1
         states.append(part.states[:, 1:])
     np.testing.assert_array_equal(np.concatenate(states, axis=1), whole.states)
