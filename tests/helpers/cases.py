@@ -319,17 +319,6 @@ def compilings(item, argument=""):
 ELEMENTS = {"in_lanes": (LANES,), "costly": (TANGENTS, DOUBLE_DOUBLE)}  # beside doubles
 
 
-def run_briefly(labels):
-    """Run pairings, alone and in lanes, the reference of their cases and their quantities."""
-    for pairing in (pairing for pairing in pairings() if str(pairing) in labels):
-        problem, case = replace(pairing.problem, inlined=False), pairing.case
-        for count in (1, 2):
-            run_batch(problem, np.stack([case.state] * count), 0.01 * case.time_scale, 1, 1, True)
-        case.exact(0.01 * case.time_scale)
-        for quantity in case.system.quantities:
-            assert quantity.function.scalar  # nothing evaluates them in lanes
-
-
 def _functions(system):
     return [quantity.function for quantity in system.quantities]
 
@@ -388,13 +377,16 @@ def kernel_pairings():
 
 @functools.cache
 def lane_pairings():
-    """Those of `pairings` with a name, a kernel of a method or a system that none before has."""
+    """Those of `pairings` with a name, a kernel of a method or a system that none before has.
+
+    But for the code of others over more links, rows or pieces.
+    """
 
     def what(pairing):
         system = pairing.case.system.name
         return {pairing.name, pairing.integrator.bind(pairing.case.system).advance.label, system}
 
-    return with_new(pairings(), what)
+    return with_new([p for p in pairings() if p.case.label not in ALIKE_IN_LANES], what)
 
 
 @functools.cache
@@ -492,9 +484,9 @@ def _first_kernels():
 
 @functools.cache
 def _first_kernels_in_lanes():
-    """Those of the pairings with a function that steps which none before has."""
+    """Those of the first pairing of each family."""
     first = _new_methods_and_cases(pairings())
-    return _labels(with_new(first, lambda pairing: {_stepping_function(pairing)}))
+    return _labels(with_new(first, lambda pairing: {pairing.integrator.family}))
 
 
 def _labels(chosen):
@@ -524,6 +516,9 @@ ELSEWHERE = ("suzuki4", "blanes_moan6", "blanes_casas_murua8")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 ALIKE += ("collective_gauss2", "rattle_su2")
+ALIKE_IN_LANES = (
+    "spherical_pendulum_chain.2", "elastic_rod.1", "heavy_top.2", "heavy_top.4",
+)  # fmt: skip
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
 TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk9", "rk45+fixed")
@@ -611,7 +606,7 @@ def _is_met_by_lie_group(integrator, case):
 
 def _pairings(kind, adaptive):
     result = []
-    for name, case in itertools.product(integrators.names(), cases()):
+    for name in integrators.names():
         integrator = integrators.get(name)
         if integrator.adaptive != adaptive:
             continue
@@ -620,11 +615,15 @@ def _pairings(kind, adaptive):
             for key, option in integrator.method.options.items()
             if option.choices
         ]
+        chosen = {
+            options: integrators.get(name, **dict(options))
+            for options in itertools.product(*choices)
+        }
         result += [
             kind(name, options, case)
-            for options in itertools.product(*choices)
-            if _is_met(chosen := integrators.get(name, **dict(options)), case)
-            and _fits(chosen, case.system)
+            for case in cases()
+            for options, made in chosen.items()
+            if _is_met(made, case) and _fits(made, case.system)
         ]
     return tuple(result)
 

@@ -1,8 +1,6 @@
 """Numbers of 32 digits on the host: what floats stand for, pairs, and that no digit is lost."""
 
 import math
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -199,12 +197,3 @@ def test_both_arithmetics_have_the_same_functions():
     array = PRECISE.array([[0.1, 1], [2.0, to_precise(0.3)]])
     np.testing.assert_array_equal(to_doubles(array), DOUBLES.array([[0.1, 1], [2.0, 0.3]]))
     assert to_doubles(PRECISE.total(array[:, 0])) == DOUBLES.total([0.1, 2.0])
-
-
-def test_the_library_is_imported_for_double_double_alone():
-    code = (
-        "import sys, integrators, systems\n"
-        "integrators.get('rk4').bind(systems.get('nbody_sphere'))\n"
-        "assert 'mpmath' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

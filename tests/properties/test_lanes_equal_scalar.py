@@ -38,7 +38,7 @@ def test_members_come_out_as_alone(in_lanes):
     ("label", "inlined"),
     [
         ("variational-spherical_pendulum_chain", False),
-        ("spherical_midpoint-free_rigid_body", False),
+        pytest.param("spherical_midpoint-free_rigid_body", False, marks=pytest.mark.slow),
         pytest.param(
             "rk2_midpoint[q_omega]-spherical_pendulum_chain", True, marks=pytest.mark.slow
         ),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import Pairing, cases, run_briefly
+from cases import Pairing, cases
 from waiting import HANG
 
 import integrators
@@ -77,26 +77,37 @@ def found_apart(directory, function, *arguments):
         return told(connection)
 
 
-FEW = ["variational-spherical_pendulum_chain", "spherical_midpoint-free_rigid_body"]
 COMPILED = """
 import numba.core.event as event
 recorder = event.RecordingListener()
 event.register("numba:compile", recorder)
 def compiled(): return sum(e.is_start for _, e in recorder.buffer)
 """
-RUN_FEW = f"""{COMPILED}
+RUN_BRIEFLY = """
+import integrators, systems
+from integrators.stepping import loop
+loop.FEW_ROWS = 0  # a loop of one's own takes seconds to compile
+system = systems.get("spherical_pendulum_chain")
+for name, given in (("variational", {"step_size": 0.01}), ("dop853", {"tolerance": 1e-6})):
+    for count in (1, 2):
+        integrators.integrate(
+            system, integrators.get(name), system.ensemble(count, 1), duration=0.01, samples=1,
+            **given,
+        )
+"""
+RUN_AND_COUNT = f"""{COMPILED}
 import gc, sys
 from integrators.compiler.kernels import Kernel
-from cases import run_briefly
-run_briefly(sys.argv[1:])
+{RUN_BRIEFLY}
 made = [it for it in gc.get_objects() if isinstance(it, Kernel)]
-print(compiled(), *sorted({{element.name for kernel in made for element in kernel._compiled}}))
+elements = {{element.name for kernel in made for element in kernel._compiled}}
+print(compiled(), "mpmath" in sys.modules, *sorted(elements))
 """
 
 
 def test_a_later_process_compiles_nothing_and_loads_no_arithmetic_that_is_not_asked_for():
-    run_briefly(FEW)
-    assert run(RUN_FEW, *FEW) == ["0", "double", "lanes"]
+    exec(RUN_BRIEFLY)
+    assert run(RUN_AND_COUNT) == ["0", "False", "double", "lanes"]
 
 
 TWO_ENERGIES = f"""{COMPILED}
@@ -122,7 +133,6 @@ def energies(*names):
         found.append(out[0, 0])
     return [*found, compiled()]
 """
-PRINT_BOTH = "import two_energies; print(*two_energies.energies('diagonal', 'full'))"
 
 
 def energies(*names):
@@ -143,8 +153,7 @@ def test_processes_that_fill_a_fresh_cache_apart_do_not_mix_kernels_up(filled):
     assert [energy for energy, _ in apart] == [6.5, 17.0]
     assert all(compiled > 0 for _, compiled in apart)
     assert list((directory / "cache").rglob("*.nbc"))
-    cache = {cache_directory.NAMED: str(directory / "cache")}
-    assert run(PRINT_BOTH, paths=[ROOT, directory], **cache) == ["6.5", "17.0", "0"]
+    assert found_apart(directory, energies, "diagonal", "full") == [6.5, 17.0, 0]
 
 
 # --- several processes at once -----------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import AdaptivePairing, Case, adaptive_pairings, first_of, parameters, with_new
+from cases import AdaptivePairing, Case, adaptive_pairings, parameters, with_new
 
 import integrators
 import systems
@@ -170,7 +170,7 @@ def test_local_orders_of_a_step_and_of_the_interpolant(formulation):
 
 compiled = pytest.mark.skipif(not IS_COMPILED, reason="plain Python has float64 alone")
 PRECISE = sorted({p.name for p in adaptive_pairings() if integrators.get(p.name).method.precise})
-WAYS = first_of([("rk45", BODY), *((name, CHAIN) for name in PRECISE)])
+WAYS = [("rk45", BODY), *((name, CHAIN) for name in PRECISE)]
 SPAN = 0.25
 LIKE_CHAIN, LIKE_SPIN = "variational+kahan_li8", "spherical_midpoint+kahan_li8"
 
@@ -190,6 +190,7 @@ def apart(one, other):
 
 
 @compiled
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "system"), WAYS, ids=str)
 def test_steps_in_double_double_are_those_in_double(name, system):
     found = in_double_double(name, system)
@@ -225,9 +226,10 @@ def test_errors_fall_with_the_tolerance_below_round_off_of_doubles(name, system)
 
 
 @compiled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "output", "system"),
-    first_of([("rk45", "dense", BODY), ("rk45", "dense", CHAIN), ("rkmk54", "land", CHAIN)]),
+    [("rk45", "dense", BODY), ("rk45", "dense", CHAIN), ("rkmk54", "land", CHAIN)],
     ids=str,
 )
 def test_runs_in_double_double_go_on_where_they_stood(name, output, system):
