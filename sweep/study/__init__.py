@@ -9,6 +9,7 @@ _HOMES = {
     "parse_study": "sweep.study.study",
     "plugins_of_study": "sweep.study.study",
     "fitting_methods": "sweep.study.resolve",
+    "fitting_systems": "sweep.study.resolve",
     "packaged_study_names": "sweep.study.study",
     "study_schema": "sweep.study.model",
     "write_study_text": "sweep.study.toml",

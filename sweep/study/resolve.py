@@ -63,7 +63,7 @@ from sweep.study.starts import Start, read_start
 from sweep.study.time_axis import PerDecade, TimeAxis, checked_duration
 from sweep.study.toml import StudyText
 from sweep.study.variables import CHAOS, lyapunov_names
-from systems import System
+from systems import ALL_SYSTEMS, System
 from systems.base import CONSERVED, Convergence
 
 Found = TypeVar("Found")
@@ -958,6 +958,20 @@ def fitting_methods(system: type[System], library: Library) -> list[str]:
     methods = (*integrators.ALL_INTEGRATORS, *library.methods)
     made = {method.name: library.integrator(method.name, method.example) for method in methods}
     return [name for name, found in made.items() if _integrator_fits(found, family)]
+
+
+def fitting_systems(method: integrators.Method, library: Library) -> list[str]:
+    """Names of the systems that, with default parameters, fit a method with default options.
+
+    Parameters
+    ----------
+    method : integrators.Method
+    library : Library
+    """
+    made = library.integrator(method.name, method.example)
+    classes: tuple[type[System], ...] = (*ALL_SYSTEMS, *library.systems)
+    names = (system.name for system in classes)
+    return [name for name in names if _integrator_fits(made, [library.system(name, {})])]
 
 
 def _integrator_fits(integrator: integrators.Integrator, family: Sequence[System]) -> bool:

@@ -151,13 +151,9 @@ def _integrator_facts(name: str, library: "Library") -> tuple[dict[str, Any], Mo
     """
     method, _ = integrators.named(name, library.methods)
     made = library.integrator(name, method.example)
-    classes: tuple[type[systems.System], ...] = (*systems.ALL_SYSTEMS, *library.systems)
-    fitting = [
-        system.name
-        for system in classes
-        if method.name in sweep.study.fitting_methods(system, library)
-    ]
-    fits = "every system" if len(fitting) == len(classes) else ", ".join(fitting)
+    fitting = sweep.study.fitting_systems(method, library)
+    is_any = len(fitting) == len(systems.ALL_SYSTEMS) + len(library.systems)
+    fits = "every system" if is_any else ", ".join(fitting)
     facts: dict[str, Any] = {}
     for key, value in made.facts().items():
         facts[key] = value
