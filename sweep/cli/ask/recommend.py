@@ -10,7 +10,6 @@ import click
 
 import sweep
 from integrators.errors import InputError
-from sweep.analysis.drift.estimators import FEWEST
 from sweep.cli.options import ClickSettings, Seconds, command
 from sweep.cli.output import echo, path_of_new_file
 from sweep.cli.show.pictures import PICTURES
@@ -86,6 +85,8 @@ def recommend(
     if written:
         written.write_text(recommendation.text, encoding="utf-8")
         click.echo(f"Wrote {study_file}. Next: sweep run {study_file}", err=as_json)
+        from sweep.analysis.drift.estimators import FEWEST  # loads SciPy, unlike --help
+
         (table,) = tomllib.loads(recommendation.text)["experiment"]
         if table["samples"] < FEWEST:
             has = count_with_noun(table["samples"], "sample")
