@@ -153,7 +153,7 @@ def run_all(lines, folder, command, cluster):
         line = TO_FILE.sub("", line)
         arguments = shlex.split(line)[1:]
         prepare(line, folder, command)
-        if arguments[0] == "run":  # tests of the command line read summaries
+        if arguments[0] in ("run", "extend"):  # tests of the command line read summaries
             arguments.append("--no-summary")
         with dask.config.set(certificate(cluster.security)):
             done = command(folder, *arguments)

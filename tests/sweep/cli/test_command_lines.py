@@ -168,29 +168,42 @@ for line in sys.argv[1:]:
 """
 
 
-def in_one_process(folder, lines):
-    """What each of some command lines prints, and the modules that are loaded after it."""
-    arguments = [sys.executable, "-c", IN_ONE_PROCESS, *lines]
-    for answer in subprocess.check_output(arguments, cwd=folder).splitlines():
-        printed, code, loaded = json.loads(answer)
-        assert code == 0
-        yield printed, set(loaded)
+UNUSED = {  # what command lines do not import, each after those before it
+    "--help": {"xarray"},
+    "ls studies": {"numba", "xarray", "matplotlib"},
+    "ls systems": {"numba", "xarray", "matplotlib"},
+    **{f"{name} --help": {"numba", "distributed", "zarr", "scipy"} for name in COMMANDS},
+    "query small.zarr": {"numba", "distributed", "matplotlib", "scipy"},
+    "order small.zarr": {"numba", "distributed", "matplotlib"},
+}
 
 
 @pytest.fixture(scope="module")
-def helps(tmp_path_factory):
-    """What ``--help`` of each command prints, and the modules that all of them have loaded."""
-    folder = tmp_path_factory.mktemp("help")
-    printed, loaded = zip(
-        *in_one_process(folder, [f"{name} --help" for name in COMMANDS]), strict=True
-    )
-    assert not list(folder.iterdir())
-    return dict(zip(COMMANDS, printed, strict=True)), loaded[-1]
+def in_one_process(place, store, called):
+    """Of each line of `UNUSED` in one process: what it prints, and what is loaded after it."""
+    for line in ("ls studies", "ls systems"):
+        called(place, *line.split())  # which keeps what takes long to list
+    before = sorted(place.rglob("*"))
+    arguments = [sys.executable, "-c", IN_ONE_PROCESS, *UNUSED]
+    answers = [
+        json.loads(line) for line in subprocess.check_output(arguments, cwd=place).splitlines()
+    ]
+    assert sorted(place.rglob("*")) == before
+    assert {code for _, code, _ in answers} == {0}
+    found = ((printed, set(loaded)) for printed, _, loaded in answers)
+    return dict(zip(UNUSED, found, strict=True))
 
 
-def test_help_comes_at_once(helps):
-    _, loaded = helps
-    assert "click" in loaded and not loaded & {"numba", "distributed", "zarr"}
+def test_commands_import_what_they_use(in_one_process):
+    """And so help comes at once."""
+    for line, unused in UNUSED.items():
+        _, loaded = in_one_process[line]
+        assert "click" in loaded and not unused & loaded
+
+
+def test_help_of_all_imports_no_command(in_one_process):
+    _, loaded = in_one_process["--help"]
+    assert "sweep.cli.main" in loaded and not re.search(r"sweep\.cli\.\w+\.", " ".join(loaded))
 
 
 def test_runs_that_a_file_lacks_are_named(command, tmp_path):
@@ -207,15 +220,9 @@ def test_runs_that_a_file_lacks_are_named(command, tmp_path):
     assert "0 new runs, 32 kept" in again and "no longer" not in again
 
 
-def test_help_of_all_imports_no_command():
-    arguments = [sys.executable, "-X", "importtime", PROGRAM, "--help"]
-    imported = subprocess.run(arguments, capture_output=True, text=True).stderr
-    assert "sweep.cli.main" in imported and not re.search(r"sweep\.cli\.\w+\.|xarray", imported)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_has_an_example(helps, name):
-    text = helps[0][name]
+def test_help_of_a_command_has_an_example(in_one_process, name):
+    text, _ = in_one_process[f"{name} --help"]
     assert text.startswith(f"Usage: sweep {name} ")
     assert re.search(rf"Examples?:\n +sweep {name} \S+", text)
     assert all(len(line) <= 80 and line[-1:] != "…" for line in text.splitlines())
@@ -404,21 +411,6 @@ def test_a_run_of_what_is_done_computes_nothing(command, place, store):
     ]
 
 
-UNUSED = {  # what command lines do not import, each after those before it
-    "ls studies": {"numba", "xarray", "matplotlib"},
-    "ls systems": {"numba", "xarray", "matplotlib"},
-    "query small.zarr": {"numba", "distributed", "matplotlib", "scipy"},
-    "order small.zarr": {"numba", "distributed", "matplotlib"},
-}
-
-
-def test_commands_import_what_they_use(command, place, store):
-    for line in UNUSED:
-        command(place, *line.split())  # which keeps what takes long to list
-    for unused, (_, loaded) in zip(UNUSED.values(), in_one_process(place, UNUSED), strict=True):
-        assert not unused & loaded
-
-
 def test_a_run_of_what_is_done_says_the_same_again(command, place, store):
     first, again = (command(place, "run", "small.toml").stdout for _ in range(2))
     assert again == first and again.count("\nintegrator ") == 2
@@ -523,9 +515,7 @@ def test_query(answers, store):
 def test_export(command, store, tmp_path):
     said = command(tmp_path, "export", store, "runs.csv").stdout
     assert said == "Wrote runs.csv, runs.columns.csv: 64 runs of pendulum, three-bodies\n"
-    where = ("--where", "integrator == 'rk4' and step_size < 0.02", "-e", "pendulum")
-    command(tmp_path, "export", store, "rk4.csv", *where)
-    assert len(pd.read_csv(tmp_path / "rk4.csv")) == 8
+    where = ("--where", WHERE, "-e", "pendulum")
     said = command(tmp_path, "export", store, "rk4.parquet", *where, "--series").stdout
     assert said == "Wrote rk4.parquet: 8 runs of pendulum, 88 rows\n"
     assert len(pd.read_parquet(tmp_path / "rk4.parquet")) == 88
@@ -592,6 +582,10 @@ def test_show_integrator(answers, name):
     assert (facts["integrator"], facts["order"]) == (name, made.order)
     assert facts["symmetric"] == ("yes" if made.symmetric else "no")
     assert set(facts["options"]) == set(made.options)
+    plain = integrators.get(name.partition("+")[0])
+    fitting = [own.name for own in systems.ALL_SYSTEMS if _fits(plain, own())]
+    any_fits = len(fitting) == len(systems.ALL_SYSTEMS)
+    assert facts["fits"] == ("every system" if any_fits else ", ".join(fitting))
     assert facts["TOML"].startswith("integrators = [") and facts["references"]
 
 
