@@ -516,9 +516,7 @@ ELSEWHERE = ("suzuki4", "blanes_moan6", "blanes_casas_murua8")
 OF_EVERY_ORDER = ("suzuki4", "kahan_li6", "kahan_li8")
 ALIKE = ("extended_spherical_midpoint", "implicit_midpoint", "geodesic_midpoint", "moser_veselov")
 ALIKE += ("collective_gauss2", "rattle_su2")
-ALIKE_IN_LANES = (
-    "spherical_pendulum_chain.2", "elastic_rod.1", "heavy_top.2", "heavy_top.4",
-)  # fmt: skip
+ALIKE_IN_LANES = ("spherical_pendulum_chain.2", "elastic_rod.1", "heavy_top.2")
 LONG = 20  # stages
 # So are explicit methods, over other tableaus: rk4 meets everything, the others `ANYWHERE`.
 TABLEAUS = ("rk2_heun", "rk2_midpoint", "rk9", "rk45+fixed")
