@@ -3,6 +3,7 @@
 Data that zarr cannot read or decode raise `Damaged`, with the names of store, array and chunk.
 """
 
+import asyncio
 import contextlib
 import copy
 import json
@@ -117,7 +118,7 @@ class PlaceStore(WrapperStore[ZarrStore]):
         data, is_chunk = value.to_bytes(), CHUNK_KEY.fullmatch(key)
         if self._check is not None:
             self._check_writable()
-            put_durably(self.place / key, data, self._check)
+            await asyncio.to_thread(put_durably, self.place / key, data, self._check)
         elif is_chunk:
             write_new_file(Path(str(self.place), key), data)
         else:
