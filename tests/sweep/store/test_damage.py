@@ -6,6 +6,7 @@ import shutil
 from errno import EACCES, EIO
 
 import pytest
+from study_runs import write
 from study_text import one_experiment
 from written_stores import flip_bit
 
@@ -79,6 +80,13 @@ def test_a_loop_of_links_instead_of_a_directory(path, copy):
         sweep.verify(copy)
         sweep.extend(copy, duration=2.0)
     assert "\n" not in str(met.value)
+
+
+def test_an_experiment_that_cannot_be_read_is_not_taken_for_a_new_one(copy, tmp_path):
+    """A plan that said so would be followed by a run that computes it anew."""
+    replaced_by_a_loop(copy / "only/zarr.json")
+    with pytest.raises(Damaged, match="cannot be read: Too many levels of"):
+        sweep.plan(write(TEXT, tmp_path), copy)
 
 
 @pytest.mark.parametrize(("number", "error"), [(EIO, Damaged), (EACCES, StoreError)])
