@@ -509,6 +509,7 @@ class Bench:
         row_of = {run_id: row for row, run_id in enumerate(arrays["run_id"].values())}
         rows = np.array([row_of[run_id] for run_id in ids.ravel()])
 
+        @functools.cache
         def values(name: str) -> NDArray[Any]:
             return arrays[name].read_rows(rows)
 

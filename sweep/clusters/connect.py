@@ -120,7 +120,7 @@ def _start(
     starts = {LOCAL: _start_local_cluster, KUBERNETES: start_kubernetes_pods}
     cores = os.cpu_count() or 1
     encrypting = security if security.require_encryption else None
-    # Before the scheduler does in its thread: Dask fails amid a garbage collection of this thread.
+    # The scheduler's thread would enable it too, and fail where this thread collects garbage then.
     enable_gc_diagnosis()
     pool = stack.enter_context(ThreadPoolExecutor(1))
     starting = pool.submit(starts.get(profile.kind, start_batch_jobs), profile, encrypting)
